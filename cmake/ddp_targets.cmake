@@ -1,0 +1,75 @@
+# How this project builds its targets: warnings, sanitizers, and the one place that knows whether a
+# .cu file is compiled by nvcc (preset cuda) or as C++ against the simulated GPUs (preset sim).
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
+
+find_program(DDP_CCACHE ccache)
+if(DDP_CCACHE)
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${DDP_CCACHE})
+endif()
+
+find_package(Threads REQUIRED)
+
+add_library(ddp_flags INTERFACE)
+target_include_directories(ddp_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_link_libraries(ddp_flags INTERFACE Threads::Threads)
+# No fused multiply-add behind our back: the same source gives the same bits on every CPU.
+target_compile_options(ddp_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wconversion -Wshadow -Werror -ffp-contract=off>)
+
+if(DDP_GPU STREQUAL "cuda")
+  if(NOT CMAKE_CUDA_COMPILER AND EXISTS /usr/local/cuda/bin/nvcc)
+    set(CMAKE_CUDA_COMPILER /usr/local/cuda/bin/nvcc)
+  endif()
+  enable_language(CUDA)
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_STANDARD_REQUIRED ON)
+  find_package(CUDAToolkit 12.4 REQUIRED)
+  add_library(ddp_gpu INTERFACE)
+  target_link_libraries(ddp_gpu INTERFACE CUDA::cudart CUDA::cublas)
+  target_compile_options(ddp_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings -Xcompiler=-Wall,-Wextra>)
+elseif(DDP_GPU STREQUAL "sim")
+  add_library(ddp_gpu INTERFACE)
+  target_link_libraries(ddp_gpu INTERFACE simgpu)
+else()
+  message(FATAL_ERROR "DDP_GPU is '${DDP_GPU}'; it must be sim or cuda")
+endif()
+
+if(DDP_SANITIZE)
+  if(NOT DDP_GPU STREQUAL "sim")
+    message(FATAL_ERROR "DDP_SANITIZE needs DDP_GPU=sim; for real GPUs use compute-sanitizer")
+  endif()
+  # -fno-sanitize-recover: a report ends the program, so that a test sees it.
+  add_library(ddp_sanitize INTERFACE)
+  target_compile_options(ddp_sanitize INTERFACE -fsanitize=${DDP_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(ddp_sanitize INTERFACE -fsanitize=${DDP_SANITIZE})
+  target_link_libraries(ddp_flags INTERFACE ddp_sanitize)
+endif()
+
+# Marks the .cu files of a target for the compiler of this build.
+function(ddp_compile_cu_files target)
+  get_target_property(sources ${target} SOURCES)
+  foreach(source ${sources})
+    if(source MATCHES "\\.cu$" AND DDP_GPU STREQUAL "sim")
+      set_source_files_properties(${source} PROPERTIES LANGUAGE CXX)
+    endif()
+  endforeach()
+endfunction()
+
+# ddp_library(name sources...): a static library of our own code.
+function(ddp_library name)
+  add_library(${name} STATIC ${ARGN})
+  target_link_libraries(${name} PUBLIC ddp_flags ddp_gpu)
+  ddp_compile_cu_files(${name})
+endfunction()
+
+# ddp_program(name sources...): a program in build/<preset>/bin.
+function(ddp_program name)
+  add_executable(${name} ${ARGN})
+  target_link_libraries(${name} PRIVATE ddp_flags ddp_gpu)
+  ddp_compile_cu_files(${name})
+endfunction()

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace ddp {
+
+enum class Activation { relu, gelu };
+enum class LossKind { cross_entropy, mse };
+enum class Precision { fp64, fp32 };
+
+/// Everything a run is told from outside. The defaults are those of the command line.
+struct Options {
+  std::string data = "fashion-mnist";  ///< "fashion-mnist", "synthetic", or a folder of IDX files
+  std::vector<int> layers = {784, 512, 256, 10};  ///< sizes of the MLP, input first
+  Activation activation = Activation::relu;
+  LossKind loss = LossKind::cross_entropy;
+  Precision precision = Precision::fp32;
+
+  int global_batch = 256;  ///< samples in one optimizer step, over all ranks; never depends on them
+  int epochs = 3;
+  std::optional<std::int64_t> steps;  ///< total optimizer steps; wins over `epochs`
+
+  double learning_rate = 0.05;
+  double momentum = 0.9;
+  double weight_decay = 0;  ///< added to the gradient of weights, not of biases
+  double clip_norm = 0;     ///< largest global gradient norm; 0 means no clipping
+  std::uint64_t seed = 1;
+  bool shuffle = true;
+
+  int device = 0;            ///< index among the visible CUDA devices
+  std::string metrics;       ///< JSON lines, one a step; empty: none
+  std::string dump_samples;  ///< JSON lines with the sample ids of each step; empty: none
+};
+
+}  // namespace ddp

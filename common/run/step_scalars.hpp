@@ -1,0 +1,24 @@
+#pragma once
+
+namespace ddp {
+
+/// What can go wrong inside a step, seen by a kernel: bits of StepScalars::flags.
+enum StepFlag : unsigned {
+  non_finite_loss = 1,
+  non_finite_gradient = 2,
+  non_finite_update = 4,  ///< learning rate times a finite gradient overflowed
+  label_out_of_range = 8,
+};
+
+/// The few numbers that a step leaves on the device for the host to read later. The sums are cleared
+/// every step. The flags are not: once one is raised no update is applied any more, so that the
+/// weights stay those of the last good step although the host, a few steps ahead, hears of it late.
+template <class T>
+struct StepScalars {
+  T loss_sum;       ///< sum over the samples, not yet divided
+  T correct;        ///< number of samples whose largest output is the label's
+  T gradient_norm;  ///< of all parameters together, before clipping; only with clipping
+  unsigned flags;   ///< StepFlag bits
+};
+
+}  // namespace ddp
