@@ -1,0 +1,110 @@
+#include "settings.hpp"
+
+#include <charconv>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+namespace simgpu {
+namespace {
+
+[[noreturn]] void refuse(const char* name, std::string_view value, const char* expected) {
+  std::fprintf(stderr, "simgpu: %s=%.*s: expected %s\n", name, static_cast<int>(value.size()),
+               value.data(), expected);
+  std::_Exit(2);
+}
+
+template <class T>
+std::optional<T> number(std::string_view text) {
+  T value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// "name:SEED" gives the seed.
+std::optional<std::uint64_t> seed_after(std::string_view text, std::string_view name) {
+  if (!text.starts_with(name)) return std::nullopt;
+  return number<std::uint64_t>(text.substr(name.size()));
+}
+
+void read_schedule(Settings& settings, std::string_view text) {
+  if (text == "async") return;
+  if (text == "eager") {
+    settings.schedule = Schedule::eager;
+  } else if (const auto seed = seed_after(text, "delays:")) {
+    settings.schedule = Schedule::delays;
+    settings.delay_seed = *seed;
+  } else {
+    refuse("SIMGPU_SCHEDULE", text, "async, eager or delays:SEED");
+  }
+}
+
+void read_order(Settings& settings, std::string_view text) {
+  if (text == "forward") return;
+  if (text == "reverse") {
+    settings.order = ThreadOrder::reverse;
+  } else if (const auto seed = seed_after(text, "random:")) {
+    settings.order = ThreadOrder::random;
+    settings.order_seed = *seed;
+  } else {
+    refuse("SIMGPU_THREAD_ORDER", text, "forward, reverse or random:SEED");
+  }
+}
+
+/// As CUDA reads it: indices up to the first that names no device.
+std::vector<int> visible(std::string_view text, int count) {
+  std::vector<int> devices;
+  while (!text.empty()) {
+    const std::string_view item = text.substr(0, text.find(','));
+    const auto index = number<int>(item);
+    if (!index || *index < 0 || *index >= count) break;
+    devices.push_back(*index);
+    text.remove_prefix(item.size() < text.size() ? item.size() + 1 : item.size());
+  }
+  return devices;
+}
+
+Settings read_environment() {
+  Settings settings;
+  if (const char* text = std::getenv("SIMGPU_SCHEDULE")) read_schedule(settings, text);
+  if (const char* text = std::getenv("SIMGPU_THREAD_ORDER")) read_order(settings, text);
+
+  int count = 8;
+  if (const char* text = std::getenv("SIMGPU_DEVICES")) {
+    const auto value = number<int>(text);
+    if (!value || *value < 0 || *value > 64) {
+      refuse("SIMGPU_DEVICES", text, "a number from 0 to 64");
+    }
+    count = *value;
+  }
+  for (int i = 0; i < count; ++i) settings.devices.push_back(i);
+  if (const char* text = std::getenv("CUDA_VISIBLE_DEVICES")) {
+    settings.devices = visible(text, count);
+  }
+
+  std::size_t megabytes = 8192;
+  if (const char* text = std::getenv("SIMGPU_MEMORY_MB")) {
+    const auto value = number<std::size_t>(text);
+    if (!value || *value < 1 || *value > (1u << 20)) {
+      refuse("SIMGPU_MEMORY_MB", text, "a number from 1 to 1048576");
+    }
+    megabytes = *value;
+  }
+  settings.device_memory = megabytes << 20;
+
+  if (const char* text = std::getenv("SIMGPU_LEAKS")) {
+    settings.report_leaks = std::string_view(text) != "0";
+  }
+  return settings;
+}
+
+}  // namespace
+
+const Settings& settings() {
+  static const Settings& read = *new Settings(read_environment());  // threads may outlive main
+  return read;
+}
+
+}  // namespace simgpu
