@@ -12,6 +12,7 @@
 
 #include "device.hpp"
 #include "sanitizer.hpp"
+#include "second_engine.hpp"
 #include "settings.hpp"
 
 constinit thread_local uint3 threadIdx{0, 0, 0};
@@ -78,10 +79,40 @@ bool Engine::start_next_thread() {
 
 void run_grid(const cudaLaunchConfig_t& config, RunThreads run, const void* closure) {
   static thread_local Engine own;
-  own.run_grid(config, run, closure);
+  Engine& first = own;  // as a reference, it is this thread's also in code that another one runs
+  const dim3 grid = config.gridDim;
+  const std::uint64_t blocks = std::uint64_t{grid.x} * grid.y * grid.z;
+  const Permutation order(blocks, first.launches());
+  const auto index = [&](std::uint64_t i) { return index_in(grid, order(i)); };
+  first.begin_grid(config, run, closure);
+  if (sanitizer::tsan && blocks > 1) {
+    // Blocks take turns on two OS threads. A block follows the one before the last, whose shared
+    // memory it inherits, but nothing orders neighbours: TSan sees when they touch the same memory.
+    static thread_local SecondEngine own_second;
+    SecondEngine& second = own_second;
+    sanitizer::release(&second);
+    second.call([&](Engine& engine) {
+      sanitizer::acquire(&second);
+      engine.begin_grid(config, run, closure);
+    });
+    for (std::uint64_t i = 0; i < blocks; i += 2) {
+      first.run_block(index(i));
+      if (i + 1 < blocks) second.call([&](Engine& engine) { engine.run_block(index(i + 1)); });
+    }
+    second.call([&](Engine& engine) {
+      first.inherit_failure(engine);
+      engine.end_grid();
+      sanitizer::release(&second);
+    });
+    sanitizer::acquire(&second);
+  } else {
+    for (std::uint64_t i = 0; i < blocks && !first.failed(); ++i) first.run_block(index(i));
+  }
+  if (first.failed()) fail_current_device(first.error(), first.message());
+  first.end_grid();
 }
 
-void Engine::run_grid(const cudaLaunchConfig_t& config, RunThreads run, const void* closure) {
+void Engine::begin_grid(const cudaLaunchConfig_t& config, RunThreads run, const void* closure) {
   engine = this;
   run_ = run;
   closure_ = closure;
@@ -91,35 +122,45 @@ void Engine::run_grid(const cudaLaunchConfig_t& config, RunThreads run, const vo
   thread_order_ = Permutation(count, ++launches_);
   plain = settings().order == ThreadOrder::forward && blockDim.y == 1 && blockDim.z == 1 &&
           !sanitizer::tsan;
-  if (owner_.size() < count) owner_.resize(count, nullptr);
-  if (sync_tags_.size() < count) sync_tags_.resize(count);
-  started_.assign(count, false);
   shared_.resize(config.dynamicSmemBytes);
   main_.tsan = TsanContexts::of_this_thread();
-  sanitizer::release(&start_tag_);
+  if (owner_.size() < count) reserve(count);
+}
 
-  const std::uint64_t blocks = std::uint64_t{gridDim.x} * gridDim.y * gridDim.z;
-  const Permutation block_order(blocks, launches_);
-  for (std::uint64_t i = 0; i < blocks && !failed_; ++i) {
-    blockIdx = index_in(gridDim, block_order(i));
-    threadIdx = {0, 0, 0};
-    run_block(i);
-  }
-
-  sanitizer::acquire(&end_tag_);
-  engine = nullptr;
-  if (failed_) {
-    failed_ = false;
-    fail_current_device(error_, message_);
+/// Memory for blocks of `threads`. All at once, and not by a fiber: TSan sees who allocates.
+void Engine::reserve(unsigned threads) {
+  owner_.resize(threads, nullptr);
+  started_.resize(threads);
+  sync_tags_.resize(threads);
+  fibers_.reserve(threads);
+  idle_.reserve(threads);
+  ready_.reserve(threads);
+  at_barrier_.reserve(threads);
+  if (sanitizer::tsan) {
+    while (fibers_.size() < threads) add_fiber();
+    for (unsigned i = 0; i < threads; ++i) tsan_contexts_[i];
   }
 }
 
-void Engine::run_block(std::uint64_t block) {
-  block_ = block;
+void Engine::end_grid() {
+  engine = nullptr;
+  failed_ = false;
+}
+
+void Engine::inherit_failure(const Engine& other) {
+  if (other.failed_) fail(other.error_, other.message_);
+}
+
+void Engine::run_block(uint3 index) {
+  if (failed_) return;
+  blockIdx = index;
+  threadIdx = {0, 0, 0};
   next = 0;
   if (!plain) std::fill(started_.begin(), started_.end(), false);
   shared_.fill();
+  sanitizer::release(&start_tag_);
   if (Fiber* first = next_fiber()) go_to(main_, *first);
+  sanitizer::acquire(&end_tag_);
   ready_.clear();
   next_ready_ = 0;
   if (failed_) abandon_all();
@@ -170,18 +211,18 @@ bool Engine::release_waiting() {
 
 // ---- fibers ------------------------------------------------------------------------------------
 
+void Engine::add_fiber() {
+  fibers_.push_back(std::make_unique<Fiber>(fibers_.size()));
+  idle_.push_back(fibers_.back().get());
+}
+
 Fiber& Engine::idle_fiber() {
-  if (idle_.empty()) {
-    fibers_.push_back(std::make_unique<Fiber>(fibers_.size()));
-    idle_.push_back(fibers_.back().get());
-  }
+  if (idle_.empty()) add_fiber();
   Fiber* fiber = idle_.back();
   idle_.pop_back();
   fiber->linear = none;
   fiber->state = Fiber::State::running;
-  // A TSan context per thread, and not the same one for a thread in the next block, so that neither
-  // the threads of a block nor its blocks look like one thread's work in sequence.
-  fiber->tsan = tsan_contexts_[(next + block_) % (count + 1)];
+  fiber->tsan = tsan_contexts_[next];  // one for each thread of the block
   return *fiber;
 }
 

@@ -29,7 +29,15 @@ class Permutation {
 /// Runs grids on one OS thread: the scheduler of the fibers of a block.
 class Engine : public BlockCursor {
  public:
-  void run_grid(const cudaLaunchConfig_t& config, RunThreads run, const void* closure);
+  void begin_grid(const cudaLaunchConfig_t& config, RunThreads run, const void* closure);
+  void run_block(uint3 index);  ///< does nothing once a block has failed
+  void end_grid();
+
+  std::uint64_t launches() const { return launches_; }
+  bool failed() const { return failed_; }
+  cudaError_t error() const { return error_; }
+  const std::string& message() const { return message_; }
+  void inherit_failure(const Engine& other);
 
   bool start_next_thread();
   void sync_threads(const char* file, int line);
@@ -48,7 +56,8 @@ class Engine : public BlockCursor {
  private:
   static constexpr unsigned none = ~0u;
 
-  void run_block(std::uint64_t block);
+  void reserve(unsigned threads);
+  void add_fiber();
   bool release_waiting();
   Fiber& idle_fiber();
   Fiber* next_fiber();
@@ -64,7 +73,6 @@ class Engine : public BlockCursor {
   const void* closure_ = nullptr;
   Permutation thread_order_;
   std::uint64_t launches_ = 0;
-  std::uint64_t block_ = 0;
   DynamicShared shared_;
 
   TsanContexts tsan_contexts_;

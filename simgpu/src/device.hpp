@@ -3,10 +3,10 @@
 #include <atomic>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
+#include "quiet_mutex.hpp"
 #include "simgpu/types.h"
 
 namespace simgpu {
@@ -20,7 +20,7 @@ struct Device {
   std::atomic<cudaError_t> sticky{cudaSuccess};  // once set, every call returns it
   std::atomic<std::size_t> bytes_in_use{0};
 
-  std::mutex mutex;  // guards what follows, and the order between the null stream and the others
+  QuietMutex mutex;  // guards what follows, and the order between the null stream and the others
   std::vector<std::shared_ptr<CUstream_st>> streams;
   std::shared_ptr<CUstream_st> null_stream;
 

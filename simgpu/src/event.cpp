@@ -1,6 +1,6 @@
 #include <memory>
-#include <mutex>
 
+#include "quiet_mutex.hpp"
 #include "sanitizer.hpp"
 #include "simgpu/runtime_api.h"
 #include "stream.hpp"
@@ -17,7 +17,7 @@ struct CUevent_st {
     return recording;
   }
 
-  std::mutex mutex;
+  simgpu::QuietMutex mutex;
   std::shared_ptr<simgpu::Recording> recording;
 };
 

@@ -1,9 +1,9 @@
 // The checks of a launch that CUDA makes at the call.
 
 #include <map>
-#include <mutex>
 
 #include "device.hpp"
+#include "quiet_mutex.hpp"
 #include "sanitizer.hpp"
 #include "simgpu/launch.h"
 #include "stream.hpp"
@@ -15,7 +15,7 @@ constexpr std::size_t default_shared = 48 << 10;
 constexpr int most_shared = 227 << 10;
 
 struct SharedLimits {
-  std::mutex mutex;
+  QuietMutex mutex;
   std::map<const void*, std::size_t> bytes;  // of kernels that were raised
 };
 

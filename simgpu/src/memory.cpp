@@ -7,8 +7,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
-#include <mutex>
 
+#include "quiet_mutex.hpp"
 #include "sanitizer.hpp"
 #include "settings.hpp"
 #include "simgpu/runtime_api.h"
@@ -21,7 +21,7 @@ std::atomic<int>& live_events();
 namespace {
 
 struct Table {
-  std::mutex mutex;
+  QuietMutex mutex;
   std::map<std::uintptr_t, Allocation> by_end;  // key: last byte, so that lower_bound finds it
   std::uint64_t count = 0;
 };

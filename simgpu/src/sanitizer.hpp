@@ -1,10 +1,9 @@
 #pragma once
 // What AddressSanitizer and ThreadSanitizer must be told. This library is not instrumented for TSan
-// and hides its own locks from it, so that only what CUDA promises orders memory: two streams that
-// happen to pass through one of our mutexes must not look synchronised.
+// and locks with mutexes that TSan does not see (quiet_mutex.hpp), so that only what CUDA promises
+// orders memory: two streams that pass through one of our locks must not look synchronised.
 
 #include <cstddef>
-#include <mutex>
 
 #if defined(SIMGPU_TSAN)
 #include <sanitizer/tsan_interface.h>
@@ -29,6 +28,7 @@ inline void release(const void* tag) { __tsan_release(const_cast<void*>(tag)); }
 inline void acquire(const void* tag) { __tsan_acquire(const_cast<void*>(tag)); }
 inline void reads(const void* p, std::size_t n) { __tsan_read_range(const_cast<void*>(p), n); }
 inline void writes(void* p, std::size_t n) { __tsan_write_range(p, n); }
+/// For calls into libraries that lock on their own.
 struct IgnoreSync {
   IgnoreSync() { AnnotateIgnoreSyncBegin(__FILE__, __LINE__); }
   ~IgnoreSync() { AnnotateIgnoreSyncEnd(__FILE__, __LINE__); }
@@ -46,16 +46,3 @@ struct IgnoreSync {
 
 }  // namespace simgpu::sanitizer
 
-namespace simgpu {
-
-/// Locks a mutex of the library without TSan taking it for an order between its users.
-class QuietLock {
- public:
-  explicit QuietLock(std::mutex& mutex) : lock_(mutex) {}
-
- private:
-  sanitizer::IgnoreSync ignore_;  // first, so that it is in force while the lock is taken and given
-  std::lock_guard<std::mutex> lock_;
-};
-
-}  // namespace simgpu

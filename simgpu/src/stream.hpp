@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 
 #include "device.hpp"
+#include "quiet_mutex.hpp"
 #include "sanitizer.hpp"
 #include "simgpu/launch.h"
 
@@ -66,7 +66,7 @@ struct CUstream_st : std::enable_shared_from_this<CUstream_st> {
   void delay(std::uint32_t number) const;
 
   const std::uint64_t id_;
-  std::mutex mutex_;
+  simgpu::QuietMutex mutex_;
   simgpu::Task* first_ = nullptr;
   simgpu::Task* last_ = nullptr;
   std::uint32_t pushed_ = 0;
