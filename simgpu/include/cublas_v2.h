@@ -1,5 +1,6 @@
 #pragma once
-// Stands in for NVIDIA's header of this name in the sim preset; the products run on a CBLAS library.
+// Stands in for NVIDIA's header of this name in the sim preset; the products run on a CBLAS
+// library.
 
 #include "cuda_runtime.h"
 

@@ -72,8 +72,8 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
   if (!to_place || !from_place || !fits(kind, *to_place, *from_place)) {
     return report(cudaErrorInvalidValue);
   }
-  // Pageable memory is read before the call returns, and written before it returns. Pinned memory is
-  // read and written when the copy runs.
+  // Pageable memory is read before the call returns, and written before it returns. Pinned memory
+  // is read and written when the copy runs.
   std::unique_ptr<Task> task;
   if (*from_place == Place::pageable && host == Host::goes_on) {
     task = std::make_unique<StagedCopyTask>(to, from, bytes);
@@ -95,8 +95,8 @@ cudaError_t set(void* pointer, int value, std::size_t bytes, cudaStream_t handle
   if (bytes == 0) return cudaSuccess;
   const auto place = place_of(pointer, bytes);
   if (!place || *place == Place::pageable) return report(cudaErrorInvalidValue);
-  auto task =
-      std::make_unique<FunctionTask>([pointer, value, bytes] { std::memset(pointer, value, bytes); });
+  auto task = std::make_unique<FunctionTask>(
+      [pointer, value, bytes] { std::memset(pointer, value, bytes); });
   const std::uint32_t number = enqueue_ordered(*stream, std::move(task));
   if (host == Host::waits && *place == Place::pinned) {
     stream->wait_until(number);

@@ -72,9 +72,8 @@ template <class T>
 bool inside(const T* matrix, int rows, int columns, int ld) {
   if (rows == 0 || columns == 0) return true;
   const auto found = find_allocation(matrix);
-  const std::size_t last =
-      static_cast<std::size_t>(columns - 1) * static_cast<std::size_t>(ld) +
-      static_cast<std::size_t>(rows);
+  const std::size_t last = static_cast<std::size_t>(columns - 1) * static_cast<std::size_t>(ld) +
+                           static_cast<std::size_t>(rows);
   return found && found->holds(matrix, last * sizeof(T));
 }
 
@@ -102,10 +101,11 @@ cublasStatus_t gemm(cublasHandle_t handle, cublasOperation_t transa, cublasOpera
   if (!inside(a, rows_a, columns_a, lda) || !inside(b, rows_b, columns_b, ldb) ||
       !inside(c, m, n, ldc)) {
     // A GPU would find out while it runs, or overwrite something.
-    std::fprintf(stderr,
-                 "simgpu: gemm of (%d, %d, %d) with leading dimensions %d, %d, %d leaves the memory "
-                 "of an operand\n",
-                 m, n, k, lda, ldb, ldc);
+    std::fprintf(
+        stderr,
+        "simgpu: gemm of (%d, %d, %d) with leading dimensions %d, %d, %d leaves the memory "
+        "of an operand\n",
+        m, n, k, lda, ldb, ldc);
     stream->device.sticky = cudaErrorIllegalAddress;
     return CUBLAS_STATUS_EXECUTION_FAILED;
   }

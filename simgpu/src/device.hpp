@@ -15,8 +15,8 @@ namespace simgpu {
 struct Device {
   explicit Device(int ordinal_, int physical_) : ordinal(ordinal_), physical(physical_) {}
 
-  const int ordinal;   // among the visible ones
-  const int physical;  // among all
+  const int ordinal;                             // among the visible ones
+  const int physical;                            // among all
   std::atomic<cudaError_t> sticky{cudaSuccess};  // once set, every call returns it
   std::atomic<std::size_t> bytes_in_use{0};
 

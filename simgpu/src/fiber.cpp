@@ -77,7 +77,8 @@ void jump(Fiber& from, Fiber& to, void (*main)(void*), void* argument) {
 #if defined(SIMGPU_ASAN)
     __asan_unpoison_memory_region(to.stack, to.stack_bytes);  // of a thread that was abandoned
 #endif
-    // Stacks whose tops share a set of the cache would push each other out: shift each by some lines.
+    // Stacks whose tops share a set of the cache would push each other out: shift each by some
+    // lines.
     char* top = to.stack + usual_stack_bytes - to.number % 61 * 64;
     to.context = context::make_fcontext(top, static_cast<std::size_t>(top - to.stack), &start);
   }

@@ -32,16 +32,16 @@ struct Fiber {
   unsigned mask = 0, source = 0, present = 0, ballot = 0;
   std::uint64_t value = 0;
   bool source_present = false;
-  const void* sync_tag = nullptr;  // TSan: what this thread did before __syncwarp ...
+  const void* sync_tag = nullptr;              // TSan: what this thread did before __syncwarp ...
   std::array<const void*, 32> partner_tags{};  // ... and what the others did
 
   bool owns_stack = false;
-  void* context = nullptr;        // where it stopped; null: starts anew
-  char* stack = nullptr;          // lowest address
+  void* context = nullptr;  // where it stopped; null: starts anew
+  char* stack = nullptr;    // lowest address
   std::size_t stack_bytes = 0;
   std::size_t number;
   void* asan_fake_stack = nullptr;
-  void* tsan = nullptr;           // TSan's notion of the thread on it
+  void* tsan = nullptr;  // TSan's notion of the thread on it
 };
 
 /// Stops on `from` and goes on on `to`; returns when somebody jumps to `from`. A fiber without a

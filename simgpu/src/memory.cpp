@@ -31,7 +31,8 @@ Table& table() {
   return made;
 }
 
-/// Memory of exactly `bytes`, so that ASan sees its end; large pieces on huge pages, which is faster.
+/// Memory of exactly `bytes`, so that ASan sees its end; large pieces on huge pages, which is
+/// faster.
 void* raw_allocate(std::size_t bytes) {
   constexpr std::size_t huge_page = std::size_t{2} << 20;
   const std::size_t alignment = bytes >= 2 * huge_page ? huge_page : 256;

@@ -45,4 +45,3 @@ struct IgnoreSync {
 #endif
 
 }  // namespace simgpu::sanitizer
-

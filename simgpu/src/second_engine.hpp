@@ -4,7 +4,7 @@
 #include <functional>
 #include <thread>
 
-#include "block.hpp"
+#include "engine.hpp"
 
 namespace simgpu {
 

@@ -9,12 +9,14 @@ namespace simgpu {
 enum class Schedule { async, eager, delays };
 enum class ThreadOrder { forward, reverse, random };
 
-/// What the environment says, read once. A value that makes no sense ends the program with status 2.
+/// What the environment says, read once. A value that makes no sense ends the program with
+/// status 2.
 struct Settings {
   /// SIMGPU_SCHEDULE=async|eager|delays:SEED
   Schedule schedule = Schedule::async;
   std::uint64_t delay_seed = 0;
-  /// SIMGPU_THREAD_ORDER=forward|reverse|random:SEED, for the threads of a block and the blocks of a grid
+  /// SIMGPU_THREAD_ORDER=forward|reverse|random:SEED, for the threads of a block and the blocks of
+  /// a grid
   ThreadOrder order = ThreadOrder::forward;
   std::uint64_t order_seed = 0;
   /// SIMGPU_DEVICES=N (8), and of these CUDA_VISIBLE_DEVICES=i,j,...: the visible ones, in order

@@ -121,8 +121,8 @@ void CUstream_st::work() {
 namespace simgpu {
 
 std::uint32_t enqueue_ordered(CUstream_st& stream, std::unique_ptr<Task> task) {
-  // The legacy null stream waits for what all blocking streams have been given so far, and what they
-  // are given from now on waits for it.
+  // The legacy null stream waits for what all blocking streams have been given so far, and what
+  // they are given from now on waits for it.
   const auto wait_for = [&stream](CUstream_st& other) {
     const std::uint32_t number = other.tail();
     if (number == 0 || (other.finished(number) && !sanitizer::tsan)) return;

@@ -30,8 +30,8 @@ class Recording {
 
 }  // namespace simgpu
 
-/// A stream: a queue of tasks and the OS thread that runs them in order. The thread sleeps while the
-/// queue is empty and ends with the stream.
+/// A stream: a queue of tasks and the OS thread that runs them in order. The thread sleeps while
+/// the queue is empty and ends with the stream.
 struct CUstream_st : std::enable_shared_from_this<CUstream_st> {
   static std::shared_ptr<CUstream_st> create(simgpu::Device& device, unsigned flags, int priority);
 

@@ -27,7 +27,8 @@ namespace simgpu {
 void* dynamic_shared_memory();
 void sync_threads(const char* file, int line);
 void sync_warp(unsigned mask, const char* file, int line);
-/// Every lane in `mask` gives a value; the result is that of lane `source`, which must be among them.
+/// Every lane in `mask` gives a value; the result is that of lane `source`, which must be among
+/// them.
 std::uint64_t warp_shuffle(unsigned mask, std::uint64_t value, unsigned source, const char* file,
                            int line);
 /// Bit i of the result: lane i is in `mask`, present and gave true.

@@ -77,11 +77,13 @@ struct KernelTask final : Task {
   Call call;
 };
 
-/// `args` become the kernel's parameter types here and are copied: the caller may change them after.
+/// `args` become the kernel's parameter types here and are copied: the caller may change them
+/// after.
 template <class... Params, class Function, class... Args>
 cudaError_t launch(const cudaLaunchConfig_t* config, void (*kernel)(Params...), Function function,
                    Args&&... args) {
-  static_assert(sizeof...(Params) == sizeof...(Args), "the kernel takes another number of arguments");
+  static_assert(sizeof...(Params) == sizeof...(Args),
+                "the kernel takes another number of arguments");
   const cudaError_t status = check_launch(*config, reinterpret_cast<const void*>(kernel));
   if (status != cudaSuccess) return status;
   auto call = [function, parameters = std::tuple<Params...>(std::forward<Args>(args)...)] {
@@ -92,9 +94,9 @@ cudaError_t launch(const cudaLaunchConfig_t* config, void (*kernel)(Params...), 
 
 }  // namespace simgpu
 
-// A macro, so that a kernel which is a constant stays one: the lambda captures nothing then, and the
-// call is inlined. A pointer that is only known at run time is captured and called through.
-#define cudaLaunchKernelEx(config, kernel, ...)                                              \
-  ::simgpu::launch(                                                                          \
-      config, kernel, [=](auto... kernel_arguments) { kernel(kernel_arguments...); } \
-      __VA_OPT__(, ) __VA_ARGS__)
+// A macro, so that a kernel which is a constant stays one: the lambda captures nothing then, and
+// the call is inlined. A pointer that is only known at run time is captured and called through.
+#define cudaLaunchKernelEx(config, kernel, ...)                    \
+  ::simgpu::launch(config, kernel, [=](auto... kernel_arguments) { \
+    kernel(kernel_arguments...);                                   \
+  } __VA_OPT__(, ) __VA_ARGS__)

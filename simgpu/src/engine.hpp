@@ -18,13 +18,30 @@ class Permutation {
   Permutation(std::uint64_t n, std::uint64_t seed);
   std::uint64_t operator()(std::uint64_t i) const {
     if (multiplier_ == 1 && offset_ == 0) return i;
-    return static_cast<std::uint64_t>(
-        (static_cast<unsigned __int128>(multiplier_) * i + offset_) % n_);
+    return static_cast<std::uint64_t>((static_cast<unsigned __int128>(multiplier_) * i + offset_) %
+                                      n_);
   }
 
  private:
   std::uint64_t n_ = 1, multiplier_ = 1, offset_ = 0;
 };
+
+/// The engine that runs a kernel on the calling OS thread; null outside kernels.
+class Engine;
+extern constinit thread_local Engine* engine;
+
+inline uint3 index_in(dim3 shape, std::uint64_t linear) {
+  return {static_cast<unsigned>(linear % shape.x),
+          static_cast<unsigned>(linear / shape.x % shape.y),
+          static_cast<unsigned>(linear / shape.x / shape.y)};
+}
+/// The running thread's number in its block.
+inline unsigned current_thread() {
+  return threadIdx.x + blockDim.x * (threadIdx.y + blockDim.y * threadIdx.z);
+}
+inline std::string text(uint3 v) {
+  return "(" + std::to_string(v.x) + "," + std::to_string(v.y) + "," + std::to_string(v.z) + ")";
+}
 
 /// Runs grids on one OS thread: the scheduler of the fibers of a block.
 class Engine : public BlockCursor {
