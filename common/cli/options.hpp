@@ -33,6 +33,7 @@ struct Options {
   int device = 0;            ///< index among the visible CUDA devices
   std::string metrics;       ///< JSON lines, one a step; empty: none
   std::string dump_samples;  ///< JSON lines with the sample ids of each step; empty: none
+  bool quiet = false;        ///< no progress on stderr
 };
 
 }  // namespace ddp

@@ -12,8 +12,8 @@ namespace ddp {
 
 /// Samples in host memory: bytes of images with labels (IDX files), or synthetic floats.
 ///
-/// Inputs are standardised when gathered: (pixel / 255 - mean) / standard deviation for images, with
-/// the training set's own mean and deviation also for the test set.
+/// Inputs are standardised when gathered: (pixel / 255 - mean) / standard deviation for images,
+/// with the training set's own mean and deviation also for the test set.
 class Dataset {
  public:
   int size() const { return size_; }
@@ -41,10 +41,10 @@ class Dataset {
   int output_size_ = 0;
   double input_mean_ = 0;
   double input_std_ = 1;
-  std::vector<std::uint8_t> pixels_;   // (size, input_size), images
-  std::vector<float> features_;        // (size, input_size), synthetic data
-  std::vector<std::uint8_t> labels_;   // (size)
-  std::vector<float> targets_;         // (size, output_size), regression
+  std::vector<std::uint8_t> pixels_;  // (size, input_size), images
+  std::vector<float> features_;       // (size, input_size), synthetic data
+  std::vector<std::uint8_t> labels_;  // (size)
+  std::vector<float> targets_;        // (size, output_size), regression
 };
 
 struct TrainAndTest {
@@ -53,7 +53,8 @@ struct TrainAndTest {
 };
 
 /// Loads what `--data` names and checks it against `--layers` and `--loss`. Throws InputError with
-/// the path and what was expected, or OptionError with both numbers where layers and data do not fit.
+/// the path and what was expected, or OptionError with both numbers where layers and data do not
+/// fit.
 TrainAndTest load_data(const Options& options);
 
 }  // namespace ddp

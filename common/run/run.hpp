@@ -1,58 +1,18 @@
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
+#include <iterator>
 #include <memory>
 #include <span>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "common/cli/options.hpp"
 #include "common/cuda/stream.hpp"
 #include "common/data/dataset.hpp"
+#include "common/io/training_result.hpp"
+#include "common/run/step.hpp"
 #include "common/run/step_scalars.hpp"
 
 namespace ddp {
-
-/// One optimizer step: which samples, in which order.
-struct Step {
-  std::int64_t number;                    ///< counted from 1 over the whole run
-  int epoch;                              ///< counted from 1
-  std::span<const std::uint32_t> samples;  ///< ids of the global batch; the last of an epoch is short
-};
-
-/// The samples of a step in device memory, valid until the next load().
-template <class T>
-struct Batch {
-  const T* inputs;             ///< (count, input_size), standardised
-  const std::int32_t* labels;  ///< (count), for cross-entropy; null for MSE
-  const T* targets;            ///< (count, output_size), for MSE; null for cross-entropy
-  int count;
-};
-
-struct StepRecord {
-  std::int64_t step;
-  int epoch;
-  double loss;  ///< mean over the global batch, before the update
-  double learning_rate;
-  int samples;
-  double seconds;  ///< on the device, from the end of the step before to the end of this one
-};
-
-struct Evaluation {
-  double loss;      ///< mean over the test set
-  double accuracy;  ///< share of samples whose largest output is the label's; NaN where there are none
-};
-
-/// What a run leaves behind; the program prints it and the tests read it.
-struct TrainingResult {
-  std::vector<StepRecord> steps;
-  Evaluation test;
-  std::uint64_t parameter_checksum = 0;
-  double samples_per_second = 0;
-  bool interrupted = false;  ///< ended early by SIGINT or SIGTERM
-};
 
 /// Everything around a training loop that is not the lesson: device, data, prefetching, metrics,
 /// progress, signals. The loop stays on one page:
@@ -65,8 +25,8 @@ struct TrainingResult {
 ///     }
 ///     return run.finish(parameters, evaluation, stream);
 ///
-/// Nothing in the loop waits for the device: losses are copied to pinned memory and read a few steps
-/// later; load() waits only if the host is more than two batches ahead.
+/// Nothing in the loop waits for the device: losses are copied to pinned memory and read a few
+/// steps later; load() waits only if the host is more than two batches ahead.
 template <class T>
 class Run {
  public:
@@ -106,8 +66,9 @@ class Run {
   /// and the copy of the next batch, which starts here on a stream of its own, overlaps with it.
   Batch<T> load(const Step& step, const cuda::Stream& compute);
 
-  /// Notes the loss and the flags that the step left in device memory at `scalars`; read a few steps
-  /// later. Throws NonFiniteError or InputError, naming the step, once it has read a raised flag.
+  /// Notes the loss and the flags that the step left in device memory at `scalars`; read a few
+  /// steps later. Throws NonFiniteError or InputError, naming the step, once it has read a raised
+  /// flag.
   void record(const Step& step, const StepScalars<T>* scalars, double learning_rate,
               const cuda::Stream& compute);
 

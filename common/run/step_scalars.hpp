@@ -10,9 +10,10 @@ enum StepFlag : unsigned {
   label_out_of_range = 8,
 };
 
-/// The few numbers that a step leaves on the device for the host to read later. The sums are cleared
-/// every step. The flags are not: once one is raised no update is applied any more, so that the
-/// weights stay those of the last good step although the host, a few steps ahead, hears of it late.
+/// The few numbers that a step leaves on the device for the host to read later. The sums are
+/// cleared every step. The flags are not: once one is raised no update is applied any more, so that
+/// the weights stay those of the last good step although the host, a few steps ahead, hears of it
+/// late.
 template <class T>
 struct StepScalars {
   T loss_sum;       ///< sum over the samples, not yet divided

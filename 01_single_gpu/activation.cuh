@@ -1,0 +1,91 @@
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+#include "common/cli/options.hpp"
+#include "common/cuda/launch.hpp"
+
+/// What follows a layer's matrix product: bias and activation, fused, so that each element is
+/// touched once. Matrices are row-major, one row a sample.
+namespace ddp {
+
+template <class T>
+struct Identity {
+  static __device__ T value(T z) { return z; }
+};
+
+template <class T>
+struct Relu {
+  static __device__ T value(T z) { return z < T(0) ? T(0) : z; }  // z > 0 ? z : 0 would hide a NaN
+  static __device__ T slope(T z) { return z > T(0) ? T(1) : T(0); }
+};
+
+/// z Phi(z), exact by erf (Hendrycks, Gimpel 2016, "Gaussian Error Linear Units").
+template <class T>
+struct Gelu {
+  static constexpr T sqrt_half = T(0.70710678118654752440);
+  static constexpr T inverse_sqrt_two_pi = T(0.39894228040143267794);
+  static __device__ T phi(T z) { return inverse_sqrt_two_pi * std::exp(T(-0.5) * z * z); }
+  static __device__ T capital_phi(T z) { return T(0.5) * (T(1) + std::erf(z * sqrt_half)); }
+  static __device__ T value(T z) { return z * capital_phi(z); }
+  static __device__ T slope(T z) { return capital_phi(z) + z * phi(z); }
+};
+
+/// z = product + bias, kept in place of the product for the way back; activated = f(z). In the
+/// grid, x runs over columns, so that a warp touches neighbours in memory, and y over rows.
+template <class T, class Function>
+__global__ void bias_activation_kernel(T* pre_activation,  // (rows, columns), in: product, out: z
+                                       const T* bias,      // (columns)
+                                       T* activated,       // (rows, columns)
+                                       int rows, int columns) {
+  // [exercise 1.1] Find this thread's column and leave if there is none; then go through its rows.
+  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (column >= columns) return;
+  for (int row = static_cast<int>(blockIdx.y); row < rows; row += static_cast<int>(gridDim.y)) {
+    const std::size_t i = static_cast<std::size_t>(row) * columns + column;
+    const T z = pre_activation[i] + bias[column];
+    pre_activation[i] = z;
+    activated[i] = Function::value(z);
+  }
+  // [/exercise]
+}
+
+/// gradient[i] *= f'(z[i]): from the gradient of f(z) to that of z.
+template <class T, class Function>
+__global__ void activation_gradient_kernel(const T* pre_activation, T* gradient,
+                                           std::size_t count) {
+  const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i < count) gradient[i] *= Function::slope(pre_activation[i]);
+}
+
+/// activated = f(pre_activation + bias); for Identity the two may be one.
+template <class Function, class T>
+void activate_by(T* pre_activation, const T* bias, T* activated, int rows, int columns,
+                 cudaStream_t stream) {
+  const dim3 grid(cuda::blocks_for(static_cast<std::size_t>(columns), 256),
+                  static_cast<unsigned>(std::min(rows, 65535)));  // the most that y can have
+  cuda::launch<bias_activation_kernel<T, Function>>({stream, grid, 256}, pre_activation, bias,
+                                                    activated, rows, columns);
+}
+
+template <class T>
+void activate(Activation function, T* pre_activation, const T* bias, T* activated, int rows,
+              int columns, cudaStream_t stream) {
+  const bool relu = function == Activation::relu;
+  const auto by_function = relu ? activate_by<Relu<T>, T> : activate_by<Gelu<T>, T>;
+  by_function(pre_activation, bias, activated, rows, columns, stream);
+}
+
+template <class T>
+void activation_gradient(Activation function, const T* pre_activation, T* gradient,
+                         std::size_t count, cudaStream_t stream) {
+  const bool relu = function == Activation::relu;
+  const auto launch =
+      relu ? cuda::launch<activation_gradient_kernel<T, Relu<T>>, const T*, T*, std::size_t>
+           : cuda::launch<activation_gradient_kernel<T, Gelu<T>>, const T*, T*, std::size_t>;
+  launch({stream, cuda::blocks_for(count, 256), 256}, pre_activation, gradient, count);
+}
+
+}  // namespace ddp

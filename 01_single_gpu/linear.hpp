@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cublas_v2.h>
+
+#include "common/cuda/check.hpp"
+
+namespace ddp {
+
+/// A row-major matrix as it lies in memory, and whether a product takes it or its transpose.
+template <class T>
+struct Factor {
+  const T* data;  // (rows, columns)
+  int rows, columns;
+  bool transposed = false;
+};
+
+// One name for cuBLAS's functions: the scalar chooses.
+inline auto gemm(float) { return cublasSgemm; }
+inline auto gemm(double) { return cublasDgemm; }
+
+/// product = a b + beta * product, all row-major; with beta = 0 the old product is not read.
+///
+/// cuBLAS stores matrices by columns, we by rows. The memory of a row-major C, read by columns, is
+/// C^T; and (A B)^T = B^T A^T, where B^T and A^T are again the memory of B and A read by columns.
+/// So swap the factors and the dimensions of the product, and transpose nothing in memory.
+template <class T>
+void multiply(cublasHandle_t blas, const Factor<T>& a, const Factor<T>& b, T beta, T* product) {
+  const cublasOperation_t a_operation = a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const cublasOperation_t b_operation = b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const T alpha = 1;
+  // [exercise 1.2] Call gemm for the row-major product. A leading dimension is the length of a
+  // stored row.
+  const int rows = a.transposed ? a.columns : a.rows;
+  const int inner = a.transposed ? a.rows : a.columns;
+  const int columns = b.transposed ? b.rows : b.columns;
+  cuda::check(gemm(alpha)(blas, b_operation, a_operation, columns, rows, inner, &alpha, b.data,
+                          b.columns, a.data, a.columns, &beta, product, columns));
+  // [/exercise]
+}
+
+}  // namespace ddp

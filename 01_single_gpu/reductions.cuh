@@ -1,0 +1,130 @@
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <span>
+
+#include "common/cuda/buffer.hpp"
+#include "common/cuda/launch.hpp"
+#include "common/run/step_scalars.hpp"
+
+/// Many numbers made one. Sums are added in an order that depends on the count alone, so that they
+/// repeat to the bit.
+namespace ddp {
+
+inline constexpr unsigned reduction_block = 256;
+/// Elements that one block takes: neighbours, each thread every 256th of them.
+inline constexpr std::size_t finite_tile = 16 * reduction_block;
+inline constexpr std::size_t square_tile = 64 * reduction_block;
+
+/// Sum of `value` over the block, valid in its first thread: through shared memory into one warp,
+/// then by shuffles. Once in a kernel, by all threads.
+template <class T>
+__device__ T block_sum(T value) {
+  __shared__ T partial[reduction_block];
+  partial[threadIdx.x] = value;
+  __syncthreads();
+  if (threadIdx.x >= 32) return 0;
+  T sum = 0;
+  for (unsigned i = threadIdx.x; i < reduction_block; i += 32) sum += partial[i];
+  for (unsigned distance = 16; distance > 0; distance /= 2) {
+    sum += __shfl_down_sync(0xffffffffU, sum, distance);
+  }
+  return sum;
+}
+
+template <class T>
+__global__ void add_sum_kernel(const T* values, std::size_t count, T* result) {
+  T sum = 0;
+  for (std::size_t i = threadIdx.x; i < count; i += reduction_block) sum += values[i];
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) *result += sum;
+}
+
+template <class T>
+__global__ void check_finite_kernel(const T* values, std::size_t count, unsigned* flags) {
+  const std::size_t first = blockIdx.x * finite_tile;
+  const std::size_t end = first + finite_tile < count ? first + finite_tile : count;
+  bool finite = true;
+  for (std::size_t i = first + threadIdx.x; i < end; i += reduction_block) {
+    if (!std::isfinite(values[i])) finite = false;
+  }
+  if (!finite) atomicOr(flags, non_finite_gradient);
+}
+
+template <class T>
+__global__ void sum_of_squares_kernel(const T* values, std::size_t count, T* partial_sums) {
+  const std::size_t first = blockIdx.x * square_tile;
+  const std::size_t end = first + square_tile < count ? first + square_tile : count;
+  T sum = 0;
+  for (std::size_t i = first + threadIdx.x; i < end; i += reduction_block) {
+    sum += values[i] * values[i];
+  }
+  sum = block_sum(sum);
+  if (threadIdx.x == 0) partial_sums[blockIdx.x] = sum;
+}
+
+template <class T>
+__global__ void norm_kernel(const T* partial_sums, std::size_t count, StepScalars<T>* scalars) {
+  T sum = 0;
+  for (std::size_t i = threadIdx.x; i < count; i += reduction_block) sum += partial_sums[i];
+  sum = block_sum(sum);
+  if (threadIdx.x != 0) return;
+  scalars->gradient_norm = std::sqrt(sum);
+  if (!std::isfinite(sum)) atomicOr(&scalars->flags, non_finite_gradient);
+}
+
+template <class T>
+__global__ void clip_kernel(T* values, std::size_t count, T max_norm, const T* norm) {
+  const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (i<count&& * norm> max_norm) values[i] *= max_norm / *norm;
+}
+
+/// Before a step: clears the sums in `scalars`, but not the flags, which stay raised.
+template <class T>
+void clear_sums(StepScalars<T>* scalars, cudaStream_t stream) {
+  cuda::check(cudaMemsetAsync(scalars, 0, offsetof(StepScalars<T>, flags), stream));
+}
+
+/// *result += values[0] + ... + values[count - 1], by one block: for a batch, not for a model.
+template <class T>
+void add_sum(const T* values, int count, T* result, cudaStream_t stream) {
+  cuda::launch<add_sum_kernel<T>>({stream, 1, reduction_block}, values, count, result);
+}
+
+/// Raises non_finite_gradient if any value is NaN or infinite.
+template <class T>
+void check_finite(std::span<T> values, StepScalars<T>* scalars, cudaStream_t stream) {
+  const unsigned blocks = cuda::blocks_for(values.size(), finite_tile);
+  cuda::launch<check_finite_kernel<T>>({stream, blocks, reduction_block}, values.data(),
+                                       values.size(), &scalars->flags);
+}
+
+/// Clips a gradient by its global norm (Pascanu, Mikolov, Bengio 2013): all parameters together are
+/// scaled to norm `max_norm` where theirs is larger. With max_norm 0 nothing happens.
+template <class T>
+class GradientClipper {
+ public:
+  GradientClipper(double max_norm, std::size_t count)
+      : max_norm_(static_cast<T>(max_norm)), partial_sums_(cuda::blocks_for(count, square_tile)) {}
+
+  /// Leaves the norm before clipping in scalars->gradient_norm. A norm that overflows raises
+  /// non_finite_gradient. `gradient` has the `count` elements of the constructor.
+  void clip(std::span<T> gradient, StepScalars<T>* scalars, cudaStream_t stream) const {
+    if (max_norm_ == T(0)) return;
+    const std::size_t tiles = partial_sums_.size();
+    cuda::launch<sum_of_squares_kernel<T>>({stream, static_cast<unsigned>(tiles), reduction_block},
+                                           gradient.data(), gradient.size(), partial_sums_.data());
+    cuda::launch<norm_kernel<T>>({stream, 1, reduction_block}, partial_sums_.data(), tiles,
+                                 scalars);
+    cuda::launch<clip_kernel<T>>({stream, cuda::blocks_for(gradient.size(), 256), 256},
+                                 gradient.data(), gradient.size(), max_norm_,
+                                 &scalars->gradient_norm);
+  }
+
+ private:
+  T max_norm_;
+  cuda::DeviceBuffer<T> partial_sums_;  // one a block
+};
+
+}  // namespace ddp

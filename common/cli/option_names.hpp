@@ -1,0 +1,41 @@
+#pragma once
+
+#include <array>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "common/cli/options.hpp"
+
+namespace ddp {
+
+/// The words of the command line and of the metrics for a choice.
+template <class Choice>
+constexpr auto choices = nullptr;
+template <>
+inline constexpr std::array<std::pair<std::string_view, Activation>, 2> choices<Activation> = {
+    {{"relu", Activation::relu}, {"gelu", Activation::gelu}}};
+template <>
+inline constexpr std::array<std::pair<std::string_view, LossKind>, 2> choices<LossKind> = {
+    {{"cross-entropy", LossKind::cross_entropy}, {"mse", LossKind::mse}}};
+template <>
+inline constexpr std::array<std::pair<std::string_view, Precision>, 2> choices<Precision> = {
+    {{"fp64", Precision::fp64}, {"fp32", Precision::fp32}}};
+
+template <class Choice>
+constexpr std::string_view name_of(Choice choice) {
+  for (const auto& [name, value] : choices<Choice>) {
+    if (value == choice) return name;
+  }
+  return "?";
+}
+
+/// 784-512-256-10: layer sizes as `--layers` reads them.
+inline std::string layers_text(const std::vector<int>& layers) {
+  std::string text;
+  for (const int size : layers) text += (text.empty() ? "" : "-") + std::to_string(size);
+  return text;
+}
+
+}  // namespace ddp

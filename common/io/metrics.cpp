@@ -1,0 +1,80 @@
+#include "common/io/metrics.hpp"
+
+#include <nlohmann/json.hpp>
+#include <string_view>
+
+#include "common/cli/option_names.hpp"
+#include "common/io/checksum.hpp"
+#include "common/io/version.hpp"
+
+namespace ddp {
+namespace {
+
+using Json = nlohmann::ordered_json;  // keeps the order in which the fields are written here
+
+// A path or name may hold bytes that are no UTF-8; a log line must not fail for that.
+std::string line(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Json options_json(const Options& options) {
+  return {{"data", options.data},
+          {"layers", options.layers},
+          {"activation", name_of(options.activation)},
+          {"loss", name_of(options.loss)},
+          {"precision", name_of(options.precision)},
+          {"global_batch", options.global_batch},
+          {"epochs", options.epochs},
+          {"steps", options.steps ? Json(*options.steps) : Json()},
+          {"learning_rate", options.learning_rate},
+          {"momentum", options.momentum},
+          {"weight_decay", options.weight_decay},
+          {"clip_norm", options.clip_norm},
+          {"seed", options.seed},
+          {"shuffle", options.shuffle},
+          {"device", options.device}};
+}
+
+}  // namespace
+
+void MetricsFile::run(const RunDescription& description, const Options& options) {
+  file_.write_line(line({{"event", "run"},
+                         {"stage", description.stage},
+                         {"options", options_json(options)},
+                         {"world_size", description.world_size},
+                         {"device", description.device_name},
+                         {"simulated", description.simulated},
+                         {"parameters", description.parameter_count},
+                         {"versions",
+                          {{"ddp_from_scratch", project_version()},
+                           {"cuda_runtime", description.cuda_runtime_version}}},
+                         {"train_samples", description.train_samples},
+                         {"test_samples", description.test_samples},
+                         {"input_mean", description.input_mean},
+                         {"input_std", description.input_std}}));
+}
+
+void MetricsFile::step(const StepRecord& record) {
+  file_.write_line(line({{"event", "step"},
+                         {"step", record.step},
+                         {"epoch", record.epoch},
+                         {"loss", record.loss},
+                         {"learning_rate", record.learning_rate},
+                         {"samples", record.samples},
+                         {"seconds", record.seconds}}));
+}
+
+void MetricsFile::end(const TrainingResult& result) {
+  file_.write_line(line({{"event", "end"},
+                         {"test_accuracy", result.test.accuracy},
+                         {"test_loss", result.test.loss},
+                         {"parameter_checksum", checksum_text(result.parameter_checksum)},
+                         {"samples_per_second", result.samples_per_second},
+                         {"interrupted", result.interrupted}}));
+}
+
+void SampleDump::step(std::int64_t step, int rank, std::span<const std::uint32_t> samples) {
+  file_.write_line(line({{"step", step}, {"rank", rank}, {"ids", samples}}));
+}
+
+}  // namespace ddp

@@ -1,0 +1,212 @@
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "common/cli/parse_options.hpp"
+#include "common/errors.hpp"
+#include "tests/support/catch.hpp"
+#include "tests/support/error_of.hpp"
+
+namespace ddp {
+namespace {
+
+using Catch::Matchers::Contains;
+
+std::optional<Options> parse(const std::vector<std::string>& arguments, std::ostream& out) {
+  std::vector<const char*> pointers = {"01_single_gpu"};
+  for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
+  return parse_options(static_cast<int>(pointers.size()), pointers.data(), "01_single_gpu", out);
+}
+Options parsed(const std::vector<std::string>& arguments) {
+  std::ostringstream out;
+  return parse(arguments, out).value();
+}
+std::string help(const std::string& option) {
+  std::ostringstream out;
+  REQUIRE_FALSE(parse({option}, out).has_value());
+  return out.str();
+}
+std::string refusal(const std::vector<std::string>& arguments) {
+  return error_of<OptionError>([&] { parsed(arguments); });
+}
+
+TEST_CASE("Without options every value is its default") {
+  const Options options = parsed({});
+  CHECK(options.data == "fashion-mnist");
+  CHECK(options.layers == std::vector<int>{784, 512, 256, 10});
+  CHECK(options.activation == Activation::relu);
+  CHECK(options.loss == LossKind::cross_entropy);
+  CHECK(options.precision == Precision::fp32);
+  CHECK(options.global_batch == 256);
+  CHECK(options.epochs == 3);
+  CHECK_FALSE(options.steps.has_value());
+  CHECK(options.learning_rate == 0.05);
+  CHECK(options.momentum == 0.9);
+  CHECK(options.weight_decay == 0);
+  CHECK(options.clip_norm == 0);
+  CHECK(options.seed == 1);
+  CHECK(options.shuffle);
+  CHECK(options.device == 0);
+  CHECK(options.metrics.empty());
+  CHECK(options.dump_samples.empty());
+  CHECK_FALSE(options.quiet);
+}
+
+TEST_CASE("Every option sets its value") {
+  const Options options = parsed({"--data",
+                                  "synthetic",
+                                  "--layers",
+                                  "20-30x2-5",
+                                  "--activation",
+                                  "gelu",
+                                  "--loss=mse",
+                                  "--precision",
+                                  "fp64",
+                                  "--global-batch",
+                                  "7",
+                                  "--epochs",
+                                  "9",
+                                  "--steps",
+                                  "0",
+                                  "--lr",
+                                  "1e-3",
+                                  "--momentum",
+                                  "0",
+                                  "--weight-decay",
+                                  "0.25",
+                                  "--clip-norm",
+                                  "2.5",
+                                  "--seed",
+                                  "18446744073709551615",
+                                  "--no-shuffle",
+                                  "--device",
+                                  "-1",
+                                  "--metrics",
+                                  "m.jsonl",
+                                  "--dump-samples",
+                                  "s.jsonl",
+                                  "--quiet"});
+  CHECK(options.data == "synthetic");
+  CHECK(options.layers == std::vector<int>{20, 30, 30, 5});
+  CHECK(options.activation == Activation::gelu);
+  CHECK(options.loss == LossKind::mse);
+  CHECK(options.precision == Precision::fp64);
+  CHECK(options.global_batch == 7);
+  CHECK(options.epochs == 9);
+  CHECK(options.steps == 0);  // --epochs beside it is no error: --steps wins
+  CHECK(options.learning_rate == 1e-3);
+  CHECK(options.momentum == 0);
+  CHECK(options.weight_decay == 0.25);
+  CHECK(options.clip_norm == 2.5);
+  CHECK(options.seed == 18446744073709551615u);
+  CHECK_FALSE(options.shuffle);
+  CHECK(options.device == -1);  // refused with the number of devices, once that is known
+  CHECK(options.metrics == "m.jsonl");
+  CHECK(options.dump_samples == "s.jsonl");
+  CHECK(options.quiet);
+}
+
+TEST_CASE("Layers: sizes, repeats and their limits") {
+  CHECK(parsed({"--layers", "784-512x8-10"}).layers ==
+        std::vector<int>{784, 512, 512, 512, 512, 512, 512, 512, 512, 10});
+  CHECK(parsed({"--layers", "1-1"}).layers == std::vector<int>{1, 1});
+  CHECK(parsed({"--layers", "4x2"}).layers == std::vector<int>{4, 4});
+  CHECK(parsed({"--layers", "2x256"}).layers.size() == 256);
+  for (const char* layers :
+       {"784",       "4x1",         "784-",       "-784-10",        "784--10",
+        "784-0-10",  "784--5-10",   "a-b",        "784-10.5",       "784 - 10",
+        "784-x3-10", "784-5x-10",   "784-5x0-10", "784-5x-1-10",    "784-5x2x2-10",
+        "2x257",     "2x128-2x129", "65537-10",   "99999999999-10", "784-10x99999999999",
+        "784,10"}) {
+    CHECK_THAT(refusal({"--layers", layers}),
+               Contains("--layers is '" + std::string(layers) + "'") &&
+                   Contains("sizes from 1 to 65536") && Contains("784-512-256-10"));
+  }
+}
+
+TEST_CASE("A bad value names the option, the value and what is allowed") {
+  struct Row {
+    const char* option;
+    std::vector<const char*> bad;
+    const char* allowed;
+  };
+  const std::vector<Row> rows = {
+      {"--global-batch",
+       {"0", "-1", "1.5", "1e3", "256x", "x", "1048577", "99999999999999999999"},
+       "a whole number from 1 to 1048576"},
+      {"--epochs", {"0", "-1", "two", "1000001"}, "a whole number from 1 to 1000000"},
+      {"--steps", {"-1", "1.0", "many", "2000000001"}, "a whole number from 0 to 2000000000"},
+      {"--seed",
+       {"-1", "1.5", "18446744073709551616"},
+       "a whole number from 0 to 18446744073709551615"},
+      {"--device", {"gpu", "1.0", "99999999999"}, "a whole number"},
+      {"--lr",
+       {"0", "-0.1", "nan", "inf", "-inf", "1e999", "fast", "0.1x", "0x1p3"},
+       "a finite number above 0"},
+      {"--momentum",
+       {"-0.1", "1", "1.5", "nan", "inf", "much"},
+       "a number of at least 0 and below 1"},
+      {"--weight-decay", {"-1e-4", "nan", "inf", "x"}, "a finite number of at least 0"},
+      {"--clip-norm", {"-1", "nan", "inf", "x"}, "a finite number of at least 0"},
+      {"--activation", {"tanh", "ReLU", "relu "}, "one of relu, gelu"},
+      {"--loss", {"l2", "crossentropy"}, "one of cross-entropy, mse"},
+      {"--precision", {"fp16", "bf16", "32"}, "one of fp64, fp32"},
+  };
+  for (const Row& row : rows) {
+    for (const char* bad : row.bad) {
+      CHECK_THAT(refusal({row.option, bad}), Contains(std::string(row.option) + " is '" + bad +
+                                                      "'; it must be " + row.allowed));
+    }
+  }
+}
+
+TEST_CASE("An option without a value, given twice or unknown is refused by name") {
+  for (const char* option :
+       {"--data", "--layers", "--lr", "--metrics", "--dump-samples", "--steps"}) {
+    CHECK_THAT(refusal({option}), Contains(option));
+    CHECK_THAT(refusal({option, ""}), Contains(std::string(option) + " needs a value"));
+    CHECK_THAT(refusal({option, "--quiet"}), Contains(std::string(option) + " needs a value"));
+  }
+  CHECK_THAT(refusal({"--lr", "0.1", "--lr", "0.2"}), Contains("--lr"));
+  CHECK_THAT(refusal({"--no-shuffle=3"}), Contains("no-shuffle"));
+  for (const char* unknown : {"--learning-rate", "-z", "fast", "--epoch"}) {
+    CHECK_THAT(refusal({unknown}), Contains("unknown option '" + std::string(unknown) + "'") &&
+                                       Contains("--lr") && Contains("--no-shuffle"));
+  }
+}
+
+TEST_CASE("Options that contradict each other or do not fit together") {
+  CHECK_THAT(refusal({"--metrics", "a.jsonl", "--dump-samples", "a.jsonl"}),
+             Contains("--metrics") && Contains("--dump-samples") && Contains("a.jsonl"));
+  CHECK_THAT(refusal({"--global-batch", "1048576", "--layers", "784-4096-10"}),
+             Contains("--global-batch 1048576") && Contains("4096"));
+  CHECK_THAT(refusal({"--layers", "784-65536-65536-10"}), Contains("65536-65536"));
+}
+
+TEST_CASE(
+    "--help shows the eight options that matter, --help-all all of them, --version the version") {
+  const std::vector<std::string> eight = {"--data ",  "--layers ", "--global-batch ", "--epochs ",
+                                          "--steps ", "--lr ",     "--seed ",         "--metrics "};
+  const std::vector<std::string> rest = {
+      "--activation ", "--loss ",       "--precision ", "--momentum ",     "--weight-decay ",
+      "--clip-norm ",  "--no-shuffle ", "--device ",    "--dump-samples ", "--quiet "};
+  const std::string short_help = help("--help");
+  const std::string long_help = help("--help-all");
+  for (const std::string& name : eight) {
+    CHECK_THAT(short_help, Contains(name));
+    CHECK_THAT(long_help, Contains(name));
+  }
+  for (const std::string& name : rest) {
+    CHECK_THAT(short_help, !Contains(name));
+    CHECK_THAT(long_help, Contains(name));
+  }
+  for (const char* value :
+       {"(fashion-mnist)", "(784-512-256-10)", "(256)", "(3)", "(0.05)", "(1)"}) {
+    CHECK_THAT(short_help, Contains(value));
+  }
+  CHECK_THAT(short_help, Contains("--help-all"));
+  CHECK(help("--version").starts_with("01_single_gpu 0."));
+}
+
+}  // namespace
+}  // namespace ddp

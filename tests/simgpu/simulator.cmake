@@ -1,0 +1,54 @@
+# Tests that only the simulator can pass: what it promises beyond CUDA.
+find_package(Python3 COMPONENTS Interpreter REQUIRED)
+
+# A correct program gives the same results in whatever order streams, blocks and threads run. Every
+# expectation in the conformance tests is exact, so passing under all of these is having the same bits.
+set(schedules
+  "eager|SIMGPU_SCHEDULE=eager"
+  "delays_1|SIMGPU_SCHEDULE=delays:1"
+  "delays_2|SIMGPU_SCHEDULE=delays:2"
+  "delays_3|SIMGPU_SCHEDULE=delays:3"
+  "reverse|SIMGPU_THREAD_ORDER=reverse"
+  "random_1|SIMGPU_THREAD_ORDER=random:1"
+  "random_2|SIMGPU_THREAD_ORDER=random:2"
+  "delays_4_random_3|SIMGPU_SCHEDULE=delays:4,SIMGPU_THREAD_ORDER=random:3"
+  "eager_reverse|SIMGPU_SCHEDULE=eager,SIMGPU_THREAD_ORDER=reverse")
+foreach(entry IN LISTS schedules)
+  string(REGEX MATCH "^([^|]+)\\|(.+)$" entry "${entry}")
+  set(name ${CMAKE_MATCH_1})
+  string(REPLACE "," ";" environment "${CMAKE_MATCH_2}")
+  foreach(program IN ITEMS simgpu_conformance simgpu_conformance_devices)
+    simgpu_test(${program}_${name} PROGRAM ${program} ENVIRONMENT ${environment} LABELS schedules)
+  endforeach()
+endforeach()
+
+ddp_program(simgpu_simulator simulator/memory.cu conformance/skip.cpp)
+target_link_libraries(simgpu_simulator PRIVATE common_cuda test_support Catch2::Catch2)
+simgpu_test(simgpu_simulator PROGRAM simgpu_simulator)
+
+# expect_test(name environment expect.py's options...): what simgpu_visible_devices prints.
+ddp_program(simgpu_visible_devices simulator/visible_devices.cpp)
+function(expect_test name environment)
+  add_test(NAME simgpu_${name}
+    COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/faulty/expect.py ${ARGN}
+      -- $<TARGET_FILE:simgpu_visible_devices>)
+  set_tests_properties(simgpu_${name} PROPERTIES LABELS simgpu TIMEOUT 60
+    ENVIRONMENT "${environment}")
+endfunction()
+expect_test(eight_devices "" --passes --text "devices: 8\n")
+expect_test(three_devices SIMGPU_DEVICES=3 --passes --text "devices: 3\n")
+expect_test(no_device SIMGPU_DEVICES=0 --passes --text "cudaErrorNoDevice\ndevices: 0\n")
+expect_test(visible_order CUDA_VISIBLE_DEVICES=5,2 --passes
+  --text "devices: 2\n0: Simulated GPU 5 .*\n1: Simulated GPU 2 ")
+# As CUDA reads the list: nothing behind the first index that names no device.
+expect_test(visible_until_wrong CUDA_VISIBLE_DEVICES=1,9,2 --passes
+  --text "devices: 1\n0: Simulated GPU 1 ")
+expect_test(visible_none CUDA_VISIBLE_DEVICES= --passes
+  --text "cudaErrorNoDevice\ndevices: 0\ncudaMalloc: cudaErrorNoDevice\n")
+expect_test(small_memory SIMGPU_MEMORY_MB=64 --passes --text " 64 MiB\n")
+expect_test(wrong_devices SIMGPU_DEVICES=many --fails --text "SIMGPU_DEVICES=many: expected")
+expect_test(wrong_schedule SIMGPU_SCHEDULE=fast --fails --text "SIMGPU_SCHEDULE=fast: expected")
+expect_test(wrong_order SIMGPU_THREAD_ORDER=random --fails
+  --text "SIMGPU_THREAD_ORDER=random: expected")
+
+include(faulty.cmake)

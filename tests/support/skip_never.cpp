@@ -1,0 +1,7 @@
+#include "tests/support/skip.hpp"
+
+namespace ddp {
+
+std::optional<std::string> reason_to_skip() { return std::nullopt; }
+
+}  // namespace ddp
