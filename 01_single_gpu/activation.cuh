@@ -1,6 +1,5 @@
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstddef>
 
@@ -33,17 +32,29 @@ struct Gelu {
   static __device__ T slope(T z) { return capital_phi(z) + z * phi(z); }
 };
 
-/// z = product + bias, kept in place of the product for the way back; activated = f(z). In the
-/// grid, x runs over columns, so that a warp touches neighbours in memory, and y over rows.
+/// How the kernels below cut a matrix: a block takes `rows_per_block` rows of a strip of columns,
+/// one thread a column, so that a warp touches neighbours in memory. Rows are counted by x, the
+/// only dimension of a grid that may pass 65,535.
+inline constexpr int rows_per_block = 8;
+
+inline cuda::LaunchConfig matrix_grid(int rows, int columns, cudaStream_t stream) {
+  const unsigned threads = columns >= 256 ? 256U : static_cast<unsigned>(columns + 31) / 32 * 32;
+  const unsigned row_groups = cuda::blocks_for(static_cast<std::size_t>(rows), rows_per_block);
+  const unsigned strips = cuda::blocks_for(static_cast<std::size_t>(columns), threads);
+  return {stream, dim3(row_groups, strips), threads};
+}
+
+/// z = product + bias, kept in place of the product for the way back; activated = f(z).
 template <class T, class Function>
 __global__ void bias_activation_kernel(T* pre_activation,  // (rows, columns), in: product, out: z
                                        const T* bias,      // (columns)
                                        T* activated,       // (rows, columns)
                                        int rows, int columns) {
-  // [exercise 1.1] Find this thread's column and leave if there is none; then go through its rows.
-  const int column = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  // [exercise 1.1] Find this thread's column and leave if there is none; then go down its rows.
+  const int column = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
   if (column >= columns) return;
-  for (int row = static_cast<int>(blockIdx.y); row < rows; row += static_cast<int>(gridDim.y)) {
+  const int first = static_cast<int>(blockIdx.x) * rows_per_block;
+  for (int row = first; row < first + rows_per_block && row < rows; ++row) {
     const std::size_t i = static_cast<std::size_t>(row) * columns + column;
     const T z = pre_activation[i] + bias[column];
     pre_activation[i] = z;
@@ -52,22 +63,26 @@ __global__ void bias_activation_kernel(T* pre_activation,  // (rows, columns), i
   // [/exercise]
 }
 
-/// gradient[i] *= f'(z[i]): from the gradient of f(z) to that of z.
+/// gradient *= f'(z): from the gradient of f(z) to that of z.
 template <class T, class Function>
-__global__ void activation_gradient_kernel(const T* pre_activation, T* gradient,
-                                           std::size_t count) {
-  const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i < count) gradient[i] *= Function::slope(pre_activation[i]);
+__global__ void activation_gradient_kernel(const T* pre_activation,  // (rows, columns)
+                                           T* gradient,              // (rows, columns)
+                                           int rows, int columns) {
+  const int column = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
+  if (column >= columns) return;
+  const int first = static_cast<int>(blockIdx.x) * rows_per_block;
+  for (int row = first; row < first + rows_per_block && row < rows; ++row) {
+    const std::size_t i = static_cast<std::size_t>(row) * columns + column;
+    gradient[i] *= Function::slope(pre_activation[i]);
+  }
 }
 
 /// activated = f(pre_activation + bias); for Identity the two may be one.
 template <class Function, class T>
 void activate_by(T* pre_activation, const T* bias, T* activated, int rows, int columns,
                  cudaStream_t stream) {
-  const dim3 grid(cuda::blocks_for(static_cast<std::size_t>(columns), 256),
-                  static_cast<unsigned>(std::min(rows, 65535)));  // the most that y can have
-  cuda::launch<bias_activation_kernel<T, Function>>({stream, grid, 256}, pre_activation, bias,
-                                                    activated, rows, columns);
+  cuda::launch<bias_activation_kernel<T, Function>>(matrix_grid(rows, columns, stream),
+                                                    pre_activation, bias, activated, rows, columns);
 }
 
 template <class T>
@@ -79,13 +94,16 @@ void activate(Activation function, T* pre_activation, const T* bias, T* activate
 }
 
 template <class T>
-void activation_gradient(Activation function, const T* pre_activation, T* gradient,
-                         std::size_t count, cudaStream_t stream) {
-  const bool relu = function == Activation::relu;
-  const auto launch =
-      relu ? cuda::launch<activation_gradient_kernel<T, Relu<T>>, const T*, T*, std::size_t>
-           : cuda::launch<activation_gradient_kernel<T, Gelu<T>>, const T*, T*, std::size_t>;
-  launch({stream, cuda::blocks_for(count, 256), 256}, pre_activation, gradient, count);
+void activation_gradient(Activation function, const T* pre_activation, T* gradient, int rows,
+                         int columns, cudaStream_t stream) {
+  const cuda::LaunchConfig grid = matrix_grid(rows, columns, stream);
+  if (function == Activation::relu) {
+    cuda::launch<activation_gradient_kernel<T, Relu<T>>>(grid, pre_activation, gradient, rows,
+                                                         columns);
+  } else {
+    cuda::launch<activation_gradient_kernel<T, Gelu<T>>>(grid, pre_activation, gradient, rows,
+                                                         columns);
+  }
 }
 
 }  // namespace ddp

@@ -6,32 +6,36 @@
 
 namespace ddp {
 
-/// A block sums 32 columns: a warp reads 32 neighbours of one row at once. Its threads (x, y) add
-/// rows y, y + 8, y + 16, ... of column x; then thread (x, 0) adds the eight sums of its column.
-/// There are no atomics: the order of addition is fixed, so that the same input gives the same
-/// bits.
-inline constexpr unsigned tile_columns = 32;
-inline constexpr unsigned row_groups = 8;
+/// A block sums a strip of 128 columns with 128 threads, in two turns. First warp w adds rows w, w
+/// + 4, w + 8, ...; its lane l has columns l, l + 32, l + 64 and l + 96 of the strip, so that the
+/// warp reads neighbours in memory. Then thread t adds the four sums of column t, which other
+/// threads have made. There are no atomics: the order of addition is fixed, and the same input
+/// gives the same bits.
+inline constexpr int strip_columns = 128;
+inline constexpr int row_groups = 4;
 
 template <class T>
 __global__ void bias_gradient_kernel(const T* gradient,         // (rows, columns)
                                      T beta, T* bias_gradient,  // (columns)
                                      int rows, int columns) {
-  // [exercise 1.4] Sum this thread's rows into shared memory, wait for the block, add the groups.
-  __shared__ T partial[row_groups][tile_columns];
-  const int column = static_cast<int>(blockIdx.x * tile_columns + threadIdx.x);
-  T sum = 0;
-  if (column < columns) {
-    for (int row = static_cast<int>(threadIdx.y); row < rows; row += static_cast<int>(row_groups)) {
-      sum += gradient[static_cast<std::size_t>(row) * columns + column];
+  __shared__ T partial[row_groups][strip_columns];
+  const int strip = static_cast<int>(blockIdx.x) * strip_columns;
+  const int t = static_cast<int>(threadIdx.x);
+  // [exercise 1.4] Sum this warp's rows into shared memory, wait for the block, add the four sums.
+  const int group = t / 32, lane = t % 32;
+  T sums[4] = {0, 0, 0, 0};
+  for (int row = group; row < rows; row += row_groups) {
+    const T* values = gradient + static_cast<std::size_t>(row) * columns + strip;
+    for (int k = 0; k < 4; ++k) {
+      const int c = lane + 32 * k;
+      if (strip + c < columns) sums[k] += values[c];
     }
   }
-  partial[threadIdx.y][threadIdx.x] = sum;
+  for (int k = 0; k < 4; ++k) partial[group][lane + 32 * k] = sums[k];
   __syncthreads();  // every thread of the block comes here, also those without a column
-  if (threadIdx.y != 0 || column >= columns) return;
-  T total = 0;
-  for (unsigned group = 0; group < row_groups; ++group) total += partial[group][threadIdx.x];
-  bias_gradient[column] = beta == T(0) ? total : beta * bias_gradient[column] + total;
+  if (strip + t >= columns) return;
+  const T total = (partial[0][t] + partial[1][t]) + (partial[2][t] + partial[3][t]);
+  bias_gradient[strip + t] = beta == T(0) ? total : beta * bias_gradient[strip + t] + total;
   // [/exercise]
 }
 
@@ -40,9 +44,9 @@ __global__ void bias_gradient_kernel(const T* gradient,         // (rows, column
 template <class T>
 void bias_gradient(const T* gradient, T beta, T* bias_gradient, int rows, int columns,
                    cudaStream_t stream) {
-  const unsigned blocks = cuda::blocks_for(static_cast<std::size_t>(columns), tile_columns);
-  cuda::launch<bias_gradient_kernel<T>>({stream, blocks, dim3(tile_columns, row_groups)}, gradient,
-                                        beta, bias_gradient, rows, columns);
+  const unsigned strips = cuda::blocks_for(static_cast<std::size_t>(columns), strip_columns);
+  cuda::launch<bias_gradient_kernel<T>>({stream, strips, strip_columns}, gradient, beta,
+                                        bias_gradient, rows, columns);
 }
 
 }  // namespace ddp

@@ -12,6 +12,7 @@ struct Factor {
   const T* data;  // (rows, columns)
   int rows, columns;
   bool transposed = false;
+  Factor transpose() const { return {data, rows, columns, !transposed}; }
 };
 
 // One name for cuBLAS's functions: the scalar chooses.

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -52,8 +53,8 @@ class Model {
       const Layer& layer = layers_[l];
       T* z = layer.pre_activation.data();
       const Factor<T> x{input_of(l), count, layer.inputs};
-      const Factor<T> weight_transposed{weight(l), layer.outputs, layer.inputs, true};
-      multiply<T>(blas_, x, weight_transposed, 0, z);  // z = x W^T
+      const Factor<T> w{weight(l), layer.outputs, layer.inputs};
+      multiply(blas_, x, w.transpose(), T(0), z);  // z = x W^T
       if (l + 1 < layers_.size()) {
         activate(activation_, z, bias(l), layer.activated.data(), count, layer.outputs, stream_);
       } else {
@@ -66,32 +67,33 @@ class Model {
   /// Enqueues the gradients of all parameters, given that of the last forward()'s outputs, shape
   /// (count, last layer): gradient = beta * gradient + this batch's. The callback gets the last
   /// parameter first, for that is the order in which gradients come about.
-  void backward(const T* output_gradient, T beta = 0, const GradientCallback& enqueued = {}) {
-    if (count_ == 0 && beta == T(0)) {  // an empty batch has a gradient too: zero
-      cuda::clear_async(parameters_.gradients().data(), parameters_.gradients().size(), stream_);
+  void backward(const T* output_gradient, T beta = 0, const GradientCallback& on_enqueued = {}) {
+    const auto enqueued = [&](std::size_t parameter) {
+      if (on_enqueued) on_enqueued(parameter);
+    };
+    if (count_ == 0) {  // an empty batch has a gradient too: zero
+      const std::span<T> gradients = parameters_.gradients();
+      if (beta == T(0)) cuda::clear_async(gradients.data(), gradients.size(), stream_);
+      for (std::size_t p = parameters_.parameters().size(); p-- > 0;) enqueued(p);
+      return;
     }
     const T* z_gradient = output_gradient;
     for (std::size_t l = layers_.size(); l-- > 0;) {
-      const Layer& layer = layers_[l];
-      const Factor<T> dz{z_gradient, count_, layer.outputs};
-      const Factor<T> dz_transposed{z_gradient, count_, layer.outputs, true};
-      const std::size_t w = 2 * l, b = 2 * l + 1;
-      if (count_ > 0) {
-        bias_gradient(z_gradient, beta, parameters_.gradient(b).data(), count_, layer.outputs,
-                      stream_);
-      }
-      if (enqueued) enqueued(b);
-      if (count_ > 0) {
-        const Factor<T> x{input_of(l), count_, layer.inputs};
-        multiply(blas_, dz_transposed, x, beta, parameters_.gradient(w).data());  // dW = dz^T x
-      }
-      if (enqueued) enqueued(w);
-      if (l == 0 || count_ == 0) continue;  // nobody asks for the gradient of the inputs
-      T* x_gradient = layers_[l - 1].gradient.data();
-      multiply<T>(blas_, dz, {weight(l), layer.outputs, layer.inputs}, 0, x_gradient);  // dx = dz W
-      activation_gradient(activation_, layers_[l - 1].pre_activation.data(), x_gradient,
-                          static_cast<std::size_t>(count_) * layer.inputs, stream_);
-      z_gradient = x_gradient;
+      const int inputs = layers_[l].inputs, outputs = layers_[l].outputs;
+      T* dw = parameters_.gradient(2 * l).data();
+      T* db = parameters_.gradient(2 * l + 1).data();
+      bias_gradient(z_gradient, beta, db, count_, outputs, stream_);
+      enqueued(2 * l + 1);
+      const Factor<T> dz{z_gradient, count_, outputs}, x{input_of(l), count_, inputs};
+      multiply(blas_, dz.transpose(), x, beta, dw);  // dW = dz^T x
+      enqueued(2 * l);
+      if (l == 0) break;  // nobody asks for the gradient of the inputs
+      T* dx = layers_[l - 1].gradient.data();
+      const Factor<T> w{weight(l), outputs, inputs};
+      multiply(blas_, dz, w, T(0), dx);  // dx = dz W
+      const T* z_before = layers_[l - 1].pre_activation.data();
+      activation_gradient(activation_, z_before, dx, count_, inputs, stream_);
+      z_gradient = dx;
     }
   }
 

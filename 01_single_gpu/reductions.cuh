@@ -13,9 +13,10 @@
 namespace ddp {
 
 inline constexpr unsigned reduction_block = 256;
-/// Elements that one block takes: neighbours, each thread every 256th of them.
-inline constexpr std::size_t finite_tile = 16 * reduction_block;
-inline constexpr std::size_t square_tile = 64 * reduction_block;
+/// Neighbours that one block takes, each thread every 256th of them: few for a quick look at each,
+/// many where a block has to meet at a barrier.
+inline constexpr std::size_t small_tile = 16 * reduction_block;
+inline constexpr std::size_t large_tile = 128 * reduction_block;
 
 /// Sum of `value` over the block, valid in its first thread: through shared memory into one warp,
 /// then by shuffles. Once in a kernel, by all threads.
@@ -43,8 +44,8 @@ __global__ void add_sum_kernel(const T* values, std::size_t count, T* result) {
 
 template <class T>
 __global__ void check_finite_kernel(const T* values, std::size_t count, unsigned* flags) {
-  const std::size_t first = blockIdx.x * finite_tile;
-  const std::size_t end = first + finite_tile < count ? first + finite_tile : count;
+  const std::size_t first = blockIdx.x * small_tile;
+  const std::size_t end = first + small_tile < count ? first + small_tile : count;
   bool finite = true;
   for (std::size_t i = first + threadIdx.x; i < end; i += reduction_block) {
     if (!std::isfinite(values[i])) finite = false;
@@ -54,8 +55,8 @@ __global__ void check_finite_kernel(const T* values, std::size_t count, unsigned
 
 template <class T>
 __global__ void sum_of_squares_kernel(const T* values, std::size_t count, T* partial_sums) {
-  const std::size_t first = blockIdx.x * square_tile;
-  const std::size_t end = first + square_tile < count ? first + square_tile : count;
+  const std::size_t first = blockIdx.x * large_tile;
+  const std::size_t end = first + large_tile < count ? first + large_tile : count;
   T sum = 0;
   for (std::size_t i = first + threadIdx.x; i < end; i += reduction_block) {
     sum += values[i] * values[i];
@@ -76,8 +77,11 @@ __global__ void norm_kernel(const T* partial_sums, std::size_t count, StepScalar
 
 template <class T>
 __global__ void clip_kernel(T* values, std::size_t count, T max_norm, const T* norm) {
-  const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i<count&& * norm> max_norm) values[i] *= max_norm / *norm;
+  if (!(*norm > max_norm)) return;
+  const T scale = max_norm / *norm;
+  const std::size_t first = blockIdx.x * small_tile;
+  const std::size_t end = first + small_tile < count ? first + small_tile : count;
+  for (std::size_t i = first + threadIdx.x; i < end; i += reduction_block) values[i] *= scale;
 }
 
 /// Before a step: clears the sums in `scalars`, but not the flags, which stay raised.
@@ -95,7 +99,7 @@ void add_sum(const T* values, int count, T* result, cudaStream_t stream) {
 /// Raises non_finite_gradient if any value is NaN or infinite.
 template <class T>
 void check_finite(std::span<T> values, StepScalars<T>* scalars, cudaStream_t stream) {
-  const unsigned blocks = cuda::blocks_for(values.size(), finite_tile);
+  const unsigned blocks = cuda::blocks_for(values.size(), small_tile);
   cuda::launch<check_finite_kernel<T>>({stream, blocks, reduction_block}, values.data(),
                                        values.size(), &scalars->flags);
 }
@@ -106,7 +110,7 @@ template <class T>
 class GradientClipper {
  public:
   GradientClipper(double max_norm, std::size_t count)
-      : max_norm_(static_cast<T>(max_norm)), partial_sums_(cuda::blocks_for(count, square_tile)) {}
+      : max_norm_(static_cast<T>(max_norm)), partial_sums_(cuda::blocks_for(count, large_tile)) {}
 
   /// Leaves the norm before clipping in scalars->gradient_norm. A norm that overflows raises
   /// non_finite_gradient. `gradient` has the `count` elements of the constructor.
@@ -117,9 +121,9 @@ class GradientClipper {
                                            gradient.data(), gradient.size(), partial_sums_.data());
     cuda::launch<norm_kernel<T>>({stream, 1, reduction_block}, partial_sums_.data(), tiles,
                                  scalars);
-    cuda::launch<clip_kernel<T>>({stream, cuda::blocks_for(gradient.size(), 256), 256},
-                                 gradient.data(), gradient.size(), max_norm_,
-                                 &scalars->gradient_norm);
+    const unsigned blocks = cuda::blocks_for(gradient.size(), small_tile);
+    cuda::launch<clip_kernel<T>>({stream, blocks, reduction_block}, gradient.data(),
+                                 gradient.size(), max_norm_, &scalars->gradient_norm);
   }
 
  private:

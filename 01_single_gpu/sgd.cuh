@@ -12,21 +12,34 @@
 
 namespace ddp {
 
-/// One thread an element; see Sgd.
+/// Four neighbours, which a thread moves by wide memory accesses: the update does little but move
+/// memory. (An array of packs needs the alignment and the padding of a ParameterStore.)
 template <class T>
-__global__ void sgd_kernel(T* values, T* velocities, const T* gradients, std::size_t count,
-                           T learning_rate, T momentum, T decay, const unsigned* stop,
-                           unsigned* flags) {
-  const std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (i >= count || *stop != 0) return;
-  const T velocity = momentum * velocities[i] + (gradients[i] + decay * values[i]);
-  const T value = values[i] - learning_rate * velocity;
-  if (!std::isfinite(value) || !std::isfinite(velocity)) {
+struct alignas(4 * sizeof(T)) Pack {
+  T at[4];
+};
+
+/// One thread a pack; see Sgd. If one of the four would not be finite, all four stay.
+template <class T>
+__global__ void sgd_kernel(Pack<T>* values, Pack<T>* velocities, const Pack<T>* gradients,
+                           std::size_t count, T learning_rate, T momentum, T decay,
+                           const unsigned* stop, unsigned* flags) {
+  const std::size_t p = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
+  if (p >= count || *stop != 0) return;
+  Pack<T> value, velocity;
+  for (int i = 0; i < 4; ++i) {
+    velocity.at[i] =
+        momentum * velocities[p].at[i] + (gradients[p].at[i] + decay * values[p].at[i]);
+    value.at[i] = values[p].at[i] - learning_rate * velocity.at[i];
+  }
+  T zero = 0;  // stays so, or becomes NaN: infinity - infinity and NaN - NaN are
+  for (int i = 0; i < 4; ++i) zero += value.at[i] - value.at[i];
+  if (zero != T(0)) {
     atomicOr(flags, non_finite_update);
     return;
   }
-  velocities[i] = velocity;
-  values[i] = value;
+  velocities[p] = velocity;
+  values[p] = value;
 }
 
 /// Stochastic gradient descent with momentum and weight decay:
@@ -47,8 +60,8 @@ class Sgd {
   }
 
   /// Updates all values from their gradients, unless a flag in `scalars` is raised: then nothing
-  /// changes. An element whose new value or velocity would not be finite stays as it is and raises
-  /// non_finite_update.
+  /// changes. An element that would not be finite afterwards stays as it is, together with at most
+  /// three neighbours, and raises non_finite_update.
   void step(const ParameterStore<T>& parameters, double learning_rate, StepScalars<T>* scalars,
             cudaStream_t stream) const {
     // Read the flags before any thread can raise one: what a thread does must not depend on how far
@@ -56,11 +69,14 @@ class Sgd {
     cuda::copy_async(stop_.data(), &scalars->flags, 1, stream);
     for (std::size_t i = 0; i < parameters.parameters().size(); ++i) {
       const Parameter& parameter = parameters.parameters()[i];
-      cuda::launch<sgd_kernel<T>>(
-          {stream, cuda::blocks_for(parameter.count, 256), 256}, parameters.value(i).data(),
-          velocities_.data() + parameter.offset, parameters.gradient(i).data(), parameter.count,
-          static_cast<T>(learning_rate), momentum_, parameter.decays ? weight_decay_ : T(0),
-          stop_.data(), &scalars->flags);
+      const std::size_t packs = (parameter.count + 3) / 4;  // the last one ends in padding: zeros
+      cuda::launch<sgd_kernel<T>>({stream, cuda::blocks_for(packs, 256), 256},
+                                  reinterpret_cast<Pack<T>*>(parameters.value(i).data()),
+                                  reinterpret_cast<Pack<T>*>(velocities_.data() + parameter.offset),
+                                  reinterpret_cast<const Pack<T>*>(parameters.gradient(i).data()),
+                                  packs, static_cast<T>(learning_rate), momentum_,
+                                  parameter.decays ? weight_decay_ : T(0), stop_.data(),
+                                  &scalars->flags);
     }
   }
 

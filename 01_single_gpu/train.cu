@@ -5,6 +5,7 @@
 #include "01_single_gpu/model.cuh"
 #include "01_single_gpu/reductions.cuh"
 #include "01_single_gpu/sgd.cuh"
+#include "01_single_gpu/training_state.hpp"
 #include "common/run/run.hpp"
 
 namespace ddp::single_gpu {
@@ -22,6 +23,7 @@ TrainingResult train_in(const Options& options) {
   const cuda::DeviceBuffer<StepScalars<T>> step_scalars(1);
   StepScalars<T>* scalars = step_scalars.data();
   cuda::clear_async(scalars, 1, stream);
+  run.track(training_state(parameters, sgd), stream);
 
   // The host only enqueues work here. The device is a few steps behind it, and nobody waits.
   for (const Step& step : run.steps()) {

@@ -2,9 +2,11 @@
 """Checks the reading budget: a stage can be read in one sitting, and its loop stands on one page.
 
 A stage's lines of code are those that are neither blank nor comment; the lines of its training
-function are counted as they stand on the page.
+function are counted as they stand on the page. A section "Read in this order" of the stage's
+README.md names its files, all of them; `./course read STAGE` follows it.
 """
 
+import re
 import sys
 
 from sources import ROOT, source_files, stages, without_comments
@@ -35,12 +37,48 @@ def lines_of_training(text):
     return end - begin + 1
 
 
+def largest_stage(stage):
+    return LARGEST_STAGE.get(stage, LARGEST_STAGE_ELSE)
+
+
+def order_section(markdown):
+    """The text of the section "Read in this order" with what is below it, or None."""
+    lines = markdown.split("\n")
+    for i, line in enumerate(lines):
+        if begin := re.match(r"(#+) .*read in this order", line, re.IGNORECASE):
+            ends = (j for j in range(i + 1, len(lines)) if re.match(r"#+ ", lines[j])
+                    and len(lines[j].split()[0]) <= len(begin[1]))
+            return "\n".join(lines[i + 1 : next(ends, len(lines))])
+    return None
+
+
+def reading_order(root, stage):
+    """Returns (files of the stage in reading order, those that nobody lists last; messages)."""
+    files = [str(p.relative_to(root / stage)) for p in source_files(root, [stage])]
+    page = root / stage / "README.md"
+    section = order_section(page.read_text()) if page.is_file() else None
+    if section is None:
+        return files, [f'{stage}/README.md has no section "Read in this order"']
+    order, wrong = [], []
+    for name in re.findall(r"[\w./-]+\.(?:cuh|cu|cpp|hpp|h)\b", section):
+        own = name.removeprefix(f"{stage}/")
+        if own in files:
+            order.append(own)
+        elif not (root / name).is_file() and not (root / stage / name).is_file():
+            wrong.append(f"{stage}/README.md: lists {name}, which is not there")
+    order = list(dict.fromkeys(order))
+    forgotten = [name for name in files if name not in order]
+    if forgotten:
+        wrong.append(f"{stage}/README.md: the reading order forgets {', '.join(forgotten)}")
+    return order + forgotten, wrong
+
+
 def check_stage(root, stage):
     """Returns (lines of the stage, lines of its training function, messages)."""
     texts = {path.name: path.read_text() for path in source_files(root, [stage])}
     total = sum(lines_of_code(text) for text in texts.values())
     training = lines_of_training(texts.get("train.cu", ""))
-    largest = LARGEST_STAGE.get(stage, LARGEST_STAGE_ELSE)
+    largest = largest_stage(stage)
     wrong = []
     if total > largest:
         wrong.append(f"{stage}: {total} lines of code; a reader gets at most {largest}")
@@ -53,6 +91,7 @@ def check_stage(root, stage):
 def main():
     found = [(stage, *check_stage(ROOT, stage)) for stage in stages(ROOT)]
     for stage, total, training, wrong in found:
+        wrong += reading_order(ROOT, stage)[1]
         for message in wrong:
             print(message, file=sys.stderr)
         print(f"reading: {stage} has {total} lines of code, its training function {training} lines")

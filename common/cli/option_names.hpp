@@ -34,7 +34,10 @@ constexpr std::string_view name_of(Choice choice) {
 /// 784-512-256-10: layer sizes as `--layers` reads them.
 inline std::string layers_text(const std::vector<int>& layers) {
   std::string text;
-  for (const int size : layers) text += (text.empty() ? "" : "-") + std::to_string(size);
+  for (const int size : layers) {
+    if (!text.empty()) text += '-';
+    text += std::to_string(size);
+  }
   return text;
 }
 

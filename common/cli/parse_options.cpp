@@ -7,6 +7,8 @@
 #include <functional>
 #include <limits>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "common/cli/option_names.hpp"
 #include "common/cli/parse_values.hpp"
@@ -142,6 +144,27 @@ void add_machine_options(OptionTable& table, Options& options) {
   table.add(Shown::in_help_all, "--dump-samples", "FILE", "none",
             "writes JSON lines with the sample ids of each step",
             [&](const std::string& text) { options.dump_samples = text; });
+  table.add(Shown::in_help_all, "--save", "FILE", "none",
+            "writes weights and optimizer at the end, as safetensors",
+            [&](const std::string& text) { options.save = text; });
+  table.add(Shown::in_help_all, "--save-every", "N", "only at the end",
+            "also after every N steps, to the file of --save", [&](const std::string& text) {
+              options.save_every = static_cast<int>(
+                  parse_integer("--save-every", text, 1, std::numeric_limits<int>::max()));
+            });
+  table.add(Shown::in_help_all, "--resume", "FILE", "none",
+            "goes on from a file of --save, as if it had not stopped",
+            [&](const std::string& text) { options.resume = text; });
+}
+
+void check_outputs(const std::vector<std::pair<std::string, std::string>>& outputs) {
+  for (auto one = outputs.begin(); one != outputs.end(); ++one) {
+    for (auto other = outputs.begin(); other != one; ++other) {
+      if (one->second.empty() || one->second != other->second) continue;
+      throw OptionError(fmt::format("{} and {} both name {}; they must differ", other->first,
+                                    one->first, one->second));
+    }
+  }
 }
 
 void check_together(const Options& options) {
@@ -161,9 +184,11 @@ void check_together(const Options& options) {
                                     layers[index - 1], layers[index], elements, most_elements));
     }
   }
-  if (!options.metrics.empty() && options.metrics == options.dump_samples) {
-    throw OptionError(fmt::format("--metrics and --dump-samples both name {}; they must differ",
-                                  options.metrics));
+  check_outputs({{"--metrics", options.metrics},
+                 {"--dump-samples", options.dump_samples},
+                 {"--save", options.save}});
+  if (options.save_every > 0 && options.save.empty()) {
+    throw OptionError("--save-every needs --save FILE, the file to write");
   }
 }
 

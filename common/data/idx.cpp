@@ -35,10 +35,6 @@ class ByteReader {
   explicit ByteReader(const std::filesystem::path& path) : path_(path) {
     const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (descriptor < 0) fail(path, std::generic_category().message(errno));
-    if (std::filesystem::is_directory(path)) {
-      ::close(descriptor);
-      fail(path, std::generic_category().message(EISDIR));
-    }
     file_.reset(gzdopen(descriptor, "rb"));
     if (!file_) {
       ::close(descriptor);

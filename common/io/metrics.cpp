@@ -32,7 +32,8 @@ Json options_json(const Options& options) {
           {"clip_norm", options.clip_norm},
           {"seed", options.seed},
           {"shuffle", options.shuffle},
-          {"device", options.device}};
+          {"device", options.device},
+          {"resume", options.resume}};
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "common/io/checksum.hpp"
 #include "common/io/metrics.hpp"
 #include "common/io/progress.hpp"
+#include "common/io/replace_file.hpp"
 #include "common/run/device.hpp"
 #include "common/run/fault.hpp"
 #include "common/run/loader.hpp"
@@ -30,6 +31,11 @@ template <class File>
 std::optional<File> open_if_named(const std::string& path) {
   if (path.empty()) return std::nullopt;
   return std::optional<File>(std::in_place, path);
+}
+
+const std::string& checked_save_path(const Options& options) {
+  if (!options.save.empty()) check_replaceable(options.save);
+  return options.save;
 }
 
 // Of an MLP: a weight for each pair of neighbours and a bias for each that is no input.
@@ -86,6 +92,7 @@ struct Run<T>::Impl {
         device(select_device(options.device)),
         metrics(open_if_named<MetricsFile>(options.metrics)),
         sample_dump(open_if_named<SampleDump>(options.dump_samples)),
+        save_path(checked_save_path(options)),
         data(load_data(options)),
         sampler(data.train.size(), options.global_batch, options.seed, options.shuffle),
         total_steps(options.steps.value_or(options.epochs * sampler.steps_per_epoch())),
@@ -116,6 +123,13 @@ struct Run<T>::Impl {
             .input_std = data.train.input_std()};
   }
 
+  /// The state after the last step, once it is known to be good.
+  void save(const cuda::Stream& compute) {
+    if (save_path.empty() || saved_position == position) return;
+    save_checkpoint<T>(save_path, options, position, state, compute);
+    saved_position = position;
+  }
+
   Step step_at(std::int64_t number) {
     return {number, sampler.epoch_of(number), sampler.batch(number)};
   }
@@ -143,6 +157,7 @@ struct Run<T>::Impl {
   const Device device;
   std::optional<MetricsFile> metrics;
   std::optional<SampleDump> sample_dump;
+  const std::string save_path;
   const TrainAndTest data;
   BatchSampler sampler;
   const std::int64_t total_steps;
@@ -150,6 +165,9 @@ struct Run<T>::Impl {
   ScalarRing<T> ring;
   Progress progress;
   std::vector<StepRecord> steps;
+  std::vector<NamedBuffer<T>> state;  // what a checkpoint keeps
+  std::int64_t position = 0;          // the last step that was begun, or was resumed from
+  std::int64_t saved_position = -1;
   Step current{};
   bool started = false;
   bool interrupted = false;
@@ -180,13 +198,28 @@ const Dataset& Run<T>::test_data() const {
 }
 
 template <class T>
+void Run<T>::track(std::vector<NamedBuffer<T>> state, const cuda::Stream& compute) {
+  impl_->state = std::move(state);
+  const std::string& path = impl_->options.resume;
+  if (path.empty()) return;
+  const std::int64_t step = load_checkpoint<T>(path, impl_->options, impl_->state, compute);
+  if (step > impl_->total_steps) {
+    throw OptionError("the run ends after step " + std::to_string(impl_->total_steps) +
+                      " by --steps or --epochs, but --resume " + path + " is at step " +
+                      std::to_string(step));
+  }
+  impl_->position = step;
+}
+
+template <class T>
 void Run<T>::advance() {
-  const std::int64_t next = impl_->current.number + 1;
+  const std::int64_t next = impl_->position + 1;
   impl_->interrupted = next <= impl_->total_steps && impl_->stop_signals.received();
   if (next > impl_->total_steps || impl_->interrupted) {
     impl_->current = {};
   } else {
     impl_->current = impl_->step_at(next);
+    impl_->position = next;
   }
 }
 
@@ -217,12 +250,17 @@ void Run<T>::record(const Step& step, const StepScalars<T>* scalars, double lear
   impl_->ring.push({step.number, step.epoch, static_cast<int>(step.samples.size()), learning_rate},
                    scalars, compute);
   impl_->read_done();
+  if (impl_->options.save_every > 0 && step.number % impl_->options.save_every == 0) {
+    impl_->read_all();  // throws rather than to save what is not good
+    impl_->save(compute);
+  }
 }
 
 template <class T>
 TrainingResult Run<T>::finish(std::span<const std::span<const T>> parameters,
                               const Evaluation& test, const cuda::Stream& compute) {
   impl_->read_all();
+  impl_->save(compute);
   Checksum checksum;
   for (const std::span<const T>& values : parameters) {
     const std::vector<T> host = cuda::download(values.data(), values.size(), compute);

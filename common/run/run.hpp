@@ -4,11 +4,13 @@
 #include <memory>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "common/cli/options.hpp"
 #include "common/cuda/stream.hpp"
 #include "common/data/dataset.hpp"
 #include "common/io/training_result.hpp"
+#include "common/run/checkpoint.hpp"
 #include "common/run/step.hpp"
 #include "common/run/step_scalars.hpp"
 
@@ -66,13 +68,18 @@ class Run {
   /// and the copy of the next batch, which starts here on a stream of its own, overlaps with it.
   Batch<T> load(const Step& step, const cuda::Stream& compute);
 
+  /// Names the device buffers that make up the state of the training, once, before the first step.
+  /// --save keeps them, and --resume fills them here and sets the step to go on from. Throws
+  /// InputError or OptionError where the file does not fit; nothing is loaded then.
+  void track(std::vector<NamedBuffer<T>> state, const cuda::Stream& compute);
+
   /// Notes the loss and the flags that the step left in device memory at `scalars`; read a few
   /// steps later. Throws NonFiniteError or InputError, naming the step, once it has read a raised
-  /// flag.
+  /// flag. With --save-every, every so many steps, waits for the step and writes the checkpoint.
   void record(const Step& step, const StepScalars<T>* scalars, double learning_rate,
               const cuda::Stream& compute);
 
-  /// Reads what is still on its way, then writes the end of the metrics and of the progress. The
+  /// Reads what is still on its way, then writes the checkpoint and the end of the metrics. The
   /// checksum covers the bits of `parameters`, the device's values in order of the model.
   TrainingResult finish(std::span<const std::span<const T>> parameters, const Evaluation& test,
                         const cuda::Stream& compute);

@@ -32,7 +32,6 @@ void Engine::run_block(uint3 index) {
   if (Fiber* first = next_fiber()) go_to(main_, *first);
   sanitizer::acquire(&end_tag_);
   ready_.clear();
-  next_ready_ = 0;
   if (failed_) abandon_all();
 }
 
@@ -40,7 +39,7 @@ void Engine::run_block(uint3 index) {
 /// started; nobody if the block is done or has failed.
 Fiber* Engine::next_fiber() {
   while (!failed_) {
-    if (next_ready_ < ready_.size()) return ready_[next_ready_++];
+    if (!ready_.empty()) return ready_.pop();
     if (next < count) return &idle_fiber();
     if (!release_waiting()) return nullptr;
   }
@@ -49,8 +48,6 @@ Fiber* Engine::next_fiber() {
 
 /// All threads have been started and none can run. Opens what can be opened; false: all are done.
 bool Engine::release_waiting() {
-  ready_.clear();
-  next_ready_ = 0;
   current_ = nullptr;
   for (unsigned warp = 0; warp * 32 < count; ++warp) {  // lanes that returned may complete a warp
     for (unsigned lanes = waiting_lanes_[warp]; lanes != 0; lanes &= waiting_lanes_[warp]) {
@@ -66,15 +63,15 @@ bool Engine::release_waiting() {
     return true;  // next_fiber() sees failed_
   }
   if (at_barrier_.empty()) return false;
-  const Fiber& first = *at_barrier_.front();
-  for (const Fiber* other : at_barrier_) {
+  const Fiber& first = *at_barrier_.first();
+  for (const Fiber* other = &first; other != nullptr; other = other->following) {
     if (other->file == first.file && other->line == first.line) continue;
     fail(cudaErrorLaunchFailure, "divergent barrier in block " + text(blockIdx) + ": thread " +
                                      text(first.thread) + " waits at " + first.where() +
                                      ", thread " + text(other->thread) + " at " + other->where());
     return true;
   }
-  ready_.swap(at_barrier_);
+  ready_ = std::exchange(at_barrier_, {});
   ++barriers_;
   return true;
 }
@@ -142,7 +139,7 @@ Fiber& Engine::stop(Fiber::State state, const char* file, int line) {
 
 void Engine::sync_threads(const char* file, int line) {
   Fiber& fiber = stop(Fiber::State::at_barrier, file, line);
-  at_barrier_.push_back(&fiber);
+  at_barrier_.push(fiber);
   // Two tags in turn: a thread that is already at the next barrier must not be seen at this one.
   const void* tag = &barrier_tags_[barriers_ % 2];
   sanitizer::release(tag);
@@ -151,6 +148,14 @@ void Engine::sync_threads(const char* file, int line) {
 }
 
 void Engine::abandon_all() {
+  // For TSan each of them ends here: what it did comes before what the stream does next.
+  for (auto& fiber : fibers_) {
+    if (fiber->state == Fiber::State::finished) continue;
+    enter_tsan_context(*fiber);
+    sanitizer::release(&end_tag_);
+  }
+  enter_tsan_context(main_);
+  sanitizer::acquire(&end_tag_);
   // Their stacks are dropped, not unwound: a kernel's frames own nothing.
   for (auto& fiber : fibers_) {
     if (fiber->state != Fiber::State::finished) fiber->context = nullptr;

@@ -96,9 +96,8 @@ class Engine : public BlockCursor {
   Fiber main_;  // the stream's thread, on which a grid begins and ends
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> idle_;
-  std::vector<Fiber*> ready_;  // to be resumed, from next_ready_ on
-  std::size_t next_ready_ = 0;
-  std::vector<Fiber*> at_barrier_;
+  FiberQueue ready_;  // to be resumed
+  FiberQueue at_barrier_;
   std::array<unsigned, 32> waiting_lanes_{};  // by warp: the lanes that wait in a warp function
   Fiber* current_ = nullptr;
   std::vector<Fiber*> owner_;  // by thread: the fiber in which it has stopped; null: returned

@@ -10,6 +10,7 @@
 #include <cstring>
 #include <utility>
 
+#include "quiet_mutex.hpp"
 #include "sanitizer.hpp"
 
 namespace simgpu {
@@ -24,9 +25,7 @@ constexpr std::size_t usual_stack_bytes = 64 << 10;
 #endif
 constexpr std::size_t guard_bytes = 4096;
 
-}  // namespace
-
-Fiber::Fiber(std::size_t number_) : number(number_) {
+char* map_stack() {
   void* memory = mmap(nullptr, guard_bytes + usual_stack_bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
@@ -34,13 +33,43 @@ Fiber::Fiber(std::size_t number_) : number(number_) {
     std::abort();
   }
   mprotect(memory, guard_bytes, PROT_NONE);  // an overflow ends here, not in the next stack
-  stack = static_cast<char*>(memory) + guard_bytes;
+  return static_cast<char*>(memory) + guard_bytes;
+}
+
+#if defined(SIMGPU_TSAN)
+// One stack serves many threads, one after another, and what the next one writes there is no race
+// with the one before. TSan keeps that promise for an address for good, so a stack stays a stack.
+constinit QuietMutex free_stacks_mutex;
+constinit char* free_stacks = nullptr;  // a list; each one's lowest bytes point to the next
+
+char* get_stack() {
+  const QuietLock lock(free_stacks_mutex);
+  if (free_stacks != nullptr) {
+    return std::exchange(free_stacks, *reinterpret_cast<char**>(free_stacks));
+  }
+  char* stack = map_stack();
+  AnnotateBenignRaceSized(__FILE__, __LINE__, stack, usual_stack_bytes, "a stack");
+  return stack;
+}
+void give_back(char* stack) {
+  const QuietLock lock(free_stacks_mutex);
+  *reinterpret_cast<char**>(stack) = std::exchange(free_stacks, stack);
+}
+#else
+char* get_stack() { return map_stack(); }
+void give_back(char* stack) { munmap(stack - guard_bytes, guard_bytes + usual_stack_bytes); }
+#endif
+
+}  // namespace
+
+Fiber::Fiber(std::size_t number_) : number(number_) {
+  stack = get_stack();
   stack_bytes = usual_stack_bytes;
   owns_stack = true;
 }
 
 Fiber::~Fiber() {
-  if (owns_stack) munmap(stack - guard_bytes, guard_bytes + usual_stack_bytes);
+  if (owns_stack) give_back(stack);
 }
 
 namespace {

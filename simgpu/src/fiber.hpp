@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "simgpu/types.h"
@@ -41,7 +42,27 @@ struct Fiber {
   std::size_t stack_bytes = 0;
   std::size_t number;
   void* asan_fake_stack = nullptr;
-  void* tsan = nullptr;  // TSan's notion of the thread on it
+  void* tsan = nullptr;        // TSan's notion of the thread on it
+  Fiber* following = nullptr;  // in the queue in which it stands
+};
+
+/// Fibers in a row. A fiber stands in one queue at a time, so a queue needs no memory.
+class FiberQueue {
+ public:
+  bool empty() const { return first_ == nullptr; }
+  Fiber* first() const { return first_; }
+  void push(Fiber& fiber) {
+    fiber.following = nullptr;
+    (empty() ? first_ : last_->following) = &fiber;
+    last_ = &fiber;
+  }
+  /// The first one, which leaves; only if there is one.
+  Fiber* pop() { return std::exchange(first_, first_->following); }
+  void clear() { first_ = nullptr; }
+
+ private:
+  Fiber* first_ = nullptr;
+  Fiber* last_ = nullptr;
 };
 
 /// Stops on `from` and goes on on `to`; returns when somebody jumps to `from`. A fiber without a

@@ -48,17 +48,17 @@ void run_grid(const cudaLaunchConfig_t& config, RunThreads run, const void* clos
     static thread_local SecondEngine own_second;
     SecondEngine& second = own_second;
     sanitizer::release(&second);
-    second.call([&](Engine& engine) {
+    second.call([&](Engine& other) {
       sanitizer::acquire(&second);
-      engine.begin_grid(config, run, closure);
+      other.begin_grid(config, run, closure);
     });
     for (std::uint64_t i = 0; i < blocks; i += 2) {
       first.run_block(index(i));
-      if (i + 1 < blocks) second.call([&](Engine& engine) { engine.run_block(index(i + 1)); });
+      if (i + 1 < blocks) second.call([&](Engine& other) { other.run_block(index(i + 1)); });
     }
-    second.call([&](Engine& engine) {
-      first.inherit_failure(engine);
-      engine.end_grid();
+    second.call([&](Engine& other) {
+      first.inherit_failure(other);
+      other.end_grid();
       sanitizer::release(&second);
     });
     sanitizer::acquire(&second);
@@ -91,8 +91,6 @@ void Engine::reserve(unsigned threads) {
   sync_tags_.resize(threads);
   fibers_.reserve(threads);
   idle_.reserve(threads);
-  ready_.reserve(threads);
-  at_barrier_.reserve(threads);
   if (sanitizer::tsan) {
     while (fibers_.size() < threads) add_fiber();
     for (unsigned i = 0; i < threads; ++i) tsan_contexts_[i];

@@ -10,6 +10,8 @@
 extern "C" {
 void AnnotateIgnoreSyncBegin(const char* file, int line);
 void AnnotateIgnoreSyncEnd(const char* file, int line);
+void AnnotateBenignRaceSized(const char* file, int line, const volatile void* address,
+                             unsigned long bytes, const char* description);
 void __tsan_read_range(void* address, unsigned long size);
 void __tsan_write_range(void* address, unsigned long size);
 }

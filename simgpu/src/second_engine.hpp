@@ -29,11 +29,11 @@ class SecondEngine {
 
  private:
   void work() {
-    Engine engine;
+    Engine own;
     for (bool more = true; more;) {
       busy_.wait(0);
       more = function_ != nullptr;
-      if (more) function_(engine);
+      if (more) function_(own);
       busy_ = 0;
       busy_.notify_one();
     }

@@ -33,7 +33,7 @@ bool Engine::complete_exchange(unsigned warp, unsigned mask) {
     fiber.ballot = ballot;
     if (sanitizer::tsan) fiber.partner_tags = tags;
     fiber.state = Fiber::State::ready;
-    if (&fiber != current_) ready_.push_back(&fiber);
+    if (&fiber != current_) ready_.push(fiber);
   }
   waiting_lanes_[warp] &= ~present;
   return true;

@@ -93,7 +93,7 @@ class ReferenceMlp {
       for (std::size_t o = 0; o < sizes[l + 1]; ++o) {
         gradients[2 * l + 1][o] += delta[o];
         add_scaled(&gradients[2 * l][o * sizes[l]], delta[o], a[l].data(), sizes[l]);
-        add_scaled(before.data(), delta[o], &values[2 * l][o * sizes[l]], sizes[l]);
+        if (l > 0) add_scaled(before.data(), delta[o], &values[2 * l][o * sizes[l]], sizes[l]);
       }
       if (l == 0) break;
       for (std::size_t i = 0; i < before.size(); ++i) before[i] *= slope(z[l][i]);

@@ -29,10 +29,10 @@ Options on_fashion_mnist(Activation activation, LossKind loss, Precision precisi
   options.activation = activation;
   options.loss = loss;
   options.precision = precision;
-  options.global_batch = 64;
+  options.global_batch = 32;
   options.steps = 200;
-  // At 0.05 this small net is at the edge of stability with GELU: a difference of one rounding grows
-  // ten thousandfold in 200 steps, in any two correct programs.
+  // At 0.05 this small net is at the edge of stability with GELU: a difference of one rounding
+  // grows ten thousandfold in 200 steps, in any two correct programs.
   options.learning_rate = 0.01;
   options.quiet = true;
   return options;
@@ -101,7 +101,7 @@ TEST_CASE("200 steps in fp64 on Fashion-MNIST give the losses of plain loops wit
   };
   for (const Case& c : {Case{Activation::relu, LossKind::cross_entropy, 0, 0},
                         Case{Activation::gelu, LossKind::cross_entropy, 1e-3, 2.5},
-                        Case{Activation::relu, LossKind::mse, 1e-3, 0.8}}) {
+                        Case{Activation::relu, LossKind::mse, 1e-3, 1.2}}) {
     INFO("activation " << static_cast<int>(c.activation) << ", loss " << static_cast<int>(c.loss));
     Options options = on_fashion_mnist(c.activation, c.loss, Precision::fp64);
     options.weight_decay = c.weight_decay;

@@ -127,7 +127,7 @@ TEMPLATE_TEST_CASE("the norm takes every element of a large gradient", "", float
   // Whole numbers: 2 at the ends and around the tiles' borders, 1 elsewhere. 40,000 elements: sum
   // of squares 40,000 + 3 * 4 = 40,012.
   std::vector<T> values(40'000, T(1));
-  for (const std::size_t i : {0, 16'383, 16'384, 39'999}) values[i] = T(2);
+  for (const std::size_t i : {0, 32'767, 32'768, 39'999}) values[i] = T(2);
   const DeviceValues<T> gradient(values);
   const DeviceScalars<T> scalars;
   GradientClipper<T>(1, values.size()).clip(gradient.span(), scalars.data(), stream);
@@ -154,13 +154,13 @@ TEMPLATE_TEST_CASE("a zero gradient has norm 0 and stays zero; an overflowing no
   CHECK(scalars.read(stream).flags == non_finite_gradient);
 }
 
-TEMPLATE_TEST_CASE("SGD touches each element once and nothing else", "", float, double) {
+TEMPLATE_TEST_CASE("SGD touches each pack of four once and nothing else", "", float, double) {
   using T = TestType;
   const cuda::Stream stream;
-  for (const std::size_t count : {1, 255, 257}) {
+  for (const std::size_t packs : {1, 255, 257}) {
     std::vector<T> values, velocities, gradients, new_values, new_velocities;
-    for (std::size_t i = 0; i < count; ++i) {
-      const auto x = static_cast<T>(i % 16);
+    for (std::size_t i = 0; i < 4 * packs; ++i) {
+      const auto x = static_cast<T>(i % 13);
       values.push_back(x);
       velocities.push_back(2 * x);
       gradients.push_back(3 - x);
@@ -170,13 +170,39 @@ TEMPLATE_TEST_CASE("SGD touches each element once and nothing else", "", float, 
     const DeviceValues<T> device_values(values), device_velocities(velocities),
         device_gradients(gradients);
     const DeviceValues<unsigned> flags(2, 0U);
-    cuda::launch<sgd_kernel<T>>({stream, cuda::blocks_for(count, 256), 256}, device_values.data(),
-                                device_velocities.data(), device_gradients.data(), count, T(0.5),
-                                T(0.5), T(0.25), flags.data(), flags.data() + 1);
+    cuda::launch<sgd_kernel<T>>({stream, cuda::blocks_for(packs, 256), 256},
+                                reinterpret_cast<Pack<T>*>(device_values.data()),
+                                reinterpret_cast<Pack<T>*>(device_velocities.data()),
+                                reinterpret_cast<const Pack<T>*>(device_gradients.data()), packs,
+                                T(0.5), T(0.5), T(0.25), flags.data(), flags.data() + 1);
     CHECK(device_values.read(stream) == new_values);
     CHECK(device_velocities.read(stream) == new_velocities);
     CHECK(device_gradients.read(stream) == gradients);
     CHECK(flags.read(stream) == std::vector<unsigned>{0, 0});
+  }
+}
+
+TEMPLATE_TEST_CASE("SGD updates every element of parameters whose sizes are no multiple of four",
+                   "", float, double) {
+  using T = TestType;
+  const cuda::Stream stream;
+  for (const int size : {1, 2, 3, 5, 63, 65, 255, 257}) {
+    INFO("size " << size);
+    const ParameterStore<T> store({{"a", {size, 1}, true}, {"b", {size}, false}}, stream);
+    const std::vector<T> gradient(static_cast<std::size_t>(size), T(2));
+    for (const std::size_t p : {0, 1}) {
+      cuda::upload(store.gradient(p).data(), std::span<const T>(gradient), stream);
+    }
+    Options options;
+    options.momentum = 0;
+    const DeviceScalars<T> scalars;
+    Sgd<T>(options, store, stream).step(store, 0.5, scalars.data(), stream);
+    std::vector<T> expected(store.values().size(), T(0));  // padding stays zero
+    for (const Parameter& p : store.parameters()) {
+      std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(p.offset), p.count, T(-1));
+    }
+    CHECK(download(store.values(), stream) == expected);
+    CHECK(scalars.read(stream).flags == 0);
   }
 }
 

@@ -63,8 +63,11 @@ TEST_CASE("The order depends on seed and epoch, and on nothing else") {
   BatchSampler other_batch(1000, 7, 5, true);
   const Samples first = epoch_of(one, 1);
   const Samples second = epoch_of(one, 2);
+  const Samples third = epoch_of(one, 3);
   CHECK(first != second);
-  CHECK(epoch_of(same, 2) == second);  // without epoch 1 before it
+  CHECK(first != third);
+  CHECK(epoch_of(same, 3) == third);  // without the epochs before it
+  CHECK(epoch_of(same, 2) == second);
   CHECK(epoch_of(same, 1) == first);
   CHECK(epoch_of(other_seed, 1) != first);
   CHECK(epoch_of(other_batch, 1) == first);

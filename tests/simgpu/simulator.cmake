@@ -52,3 +52,11 @@ expect_test(wrong_order SIMGPU_THREAD_ORDER=random --fails
   --text "SIMGPU_THREAD_ORDER=random: expected")
 
 include(faulty.cmake)
+
+ddp_program(simgpu_load load.cu)
+target_link_libraries(simgpu_load PRIVATE common_cuda)
+if(DDP_SANITIZE)
+  simgpu_test(simgpu_load PROGRAM simgpu_load ARGUMENTS 20000 20 unchecked LABELS load TIMEOUT 300)
+else()
+  simgpu_test(simgpu_load PROGRAM simgpu_load LABELS load TIMEOUT 300)
+endif()

@@ -66,10 +66,26 @@ inline cublasStatus_t gemm(cublasHandle_t handle, const Product& p, const double
                      beta, c, ldc);
 }
 
-/// Computes `p` by cuBLAS and by three plain loops, and compares every element and all padding.
-/// With `nan_in_c` C holds NaN before: for beta = 0 it must not be read.
+/// A stream with cuBLAS, for tests of products.
+class ProductTest {
+ public:
+  /// Computes `p` by cuBLAS and by three plain loops, and compares every element and all padding.
+  /// With `nan_in_c` C holds NaN before: for beta = 0 it must not be read.
+  template <class T>
+  void check_product(const Product& p, bool nan_in_c = false) const;
+
+  void check_both(const Product& p) const {
+    check_product<float>(p);
+    check_product<double>(p);
+  }
+
+ protected:
+  cuda::Stream stream_;
+  cuda::Blas blas_{stream_};
+};
+
 template <class T>
-void check_product(const Product& p, bool nan_in_c = false) {
+void ProductTest::check_product(const Product& p, bool nan_in_c) const {
   CAPTURE(p.transpose_a, p.transpose_b, p.m, p.n, p.k, p.alpha, p.beta);
   const bool flip_a = p.transpose_a != CUBLAS_OP_N, flip_b = p.transpose_b != CUBLAS_OP_N;
   const int rows_a = flip_a ? p.k : p.m, columns_a = flip_a ? p.m : p.k;
@@ -90,11 +106,9 @@ void check_product(const Product& p, bool nan_in_c = false) {
       if (nan_in_c) c(row, column) = std::numeric_limits<T>::quiet_NaN();
     }
 
-  const cuda::Stream stream;
-  const cuda::Blas blas(stream);
   const cuda::DeviceBuffer<T> device_a = on_device(a.values), device_b = on_device(b.values);
   const cuda::DeviceBuffer<T> device_c = on_device(c.values);
-  CHECK(gemm(blas, p, &alpha, device_a.data(), a.leading, device_b.data(), b.leading, &beta,
+  CHECK(gemm(blas_, p, &alpha, device_a.data(), a.leading, device_b.data(), b.leading, &beta,
              device_c.data(), c.leading) == CUBLAS_STATUS_SUCCESS);
   CHECK(read_back(device_c) == expected.values);
   CHECK(read_back(device_a) == a.values);

@@ -134,6 +134,30 @@ TEST_CASE("each block has shared memory of its own", "[shared]") {
   CHECK(read_back(other_bins) == expected);
 }
 
+// The index is known only at run time, so the array is memory and not registers.
+__global__ void count_digits(const unsigned* numbers, unsigned* most_frequent) {
+  unsigned counts[10] = {};
+  for (unsigned rest = numbers[threadIdx.x]; rest > 0; rest /= 10) ++counts[rest % 10];
+  __syncthreads();
+  unsigned best = 0;
+  for (unsigned digit = 1; digit < 10; ++digit) {
+    if (counts[digit] > counts[best]) best = digit;
+  }
+  most_frequent[blockIdx.x * blockDim.x + threadIdx.x] = best;
+}
+
+TEST_CASE("a thread's local array is its own, also across a barrier", "[shared]") {
+  const cuda::Stream stream;
+  const std::vector<unsigned> numbers = {7, 1223, 99119, 50055, 12344321, 808, 0, 6663};
+  const std::vector<unsigned> best = {7, 2, 9, 5, 1, 8, 0, 6};
+  const cuda::DeviceBuffer<unsigned> input = on_device(numbers);
+  const cuda::DeviceBuffer<unsigned> output(3 * 8);
+  cuda::launch<count_digits>({stream, 3, 8}, input.data(), output.data());
+  std::vector<unsigned> expected;
+  for (int block = 0; block < 3; ++block) expected.insert(expected.end(), best.begin(), best.end());
+  CHECK(read_back(output) == expected);
+}
+
 __global__ void alignment(unsigned* remainder) {
   DDP_DYNAMIC_SHARED(double, tile);
   __shared__ double wide[2];

@@ -1,0 +1,23 @@
+#pragma once
+
+#include <vector>
+
+#include "01_single_gpu/parameter_store.hpp"
+#include "01_single_gpu/sgd.cuh"
+#include "common/run/checkpoint.hpp"
+
+namespace ddp {
+
+/// What a run needs to go on as if it had not stopped: parameters as `model.NAME`, their velocities
+/// as `optimizer.NAME`. Views, not copies.
+template <class T>
+std::vector<NamedBuffer<T>> training_state(const ParameterStore<T>& store, const Sgd<T>& sgd) {
+  std::vector<NamedBuffer<T>> state;
+  for (const Parameter& p : store.parameters()) {
+    state.push_back({"model." + p.name, p.shape, store.values().subspan(p.offset, p.count)});
+    state.push_back({"optimizer." + p.name, p.shape, sgd.velocities().subspan(p.offset, p.count)});
+  }
+  return state;
+}
+
+}  // namespace ddp

@@ -1,0 +1,186 @@
+#!/usr/bin/env python3
+"""Makes the site: lessons and other pages, and the interfaces, in build/docs/html.
+
+Usage: docs.py                 Doxygen with docs/Doxyfile; any warning or dead link is an error
+       docs.py --filter FILE   prints a Markdown page as Doxygen has to see it
+
+Pages are written for whoever reads them in the repository. So their links are paths, which this
+turns into Doxygen's references; a link to what is no part of the site becomes plain text.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import check_links
+from sources import ROOT, SUFFIXES, stages
+
+OUTPUT = "build/docs"
+MAIN_PAGE = "README.md"
+STYLE = Path(os.environ.get("DOXYGEN_AWESOME_CSS", "/usr/share/doxygen-awesome-css"))
+SHEETS = ("doxygen-awesome.css", "doxygen-awesome-sidebar-only.css",
+          "doxygen-awesome-sidebar-only-darkmode-toggle.css")
+_FOLD = re.compile(r"\s*(?:</?details>|<summary>.*</summary>|\s)+")
+SCRIPTS = ("doxygen-awesome-darkmode-toggle.js", "doxygen-awesome-fragment-copy-button.js")
+
+
+def pages(root):
+    """The Markdown files that are pages of the site, as paths from the root."""
+    lessons = [f"{stage}/README.md" for stage in stages(root)]
+    others = sorted(str(p.relative_to(root)) for p in (root / "docs").glob("*.md"))
+    return [page for page in (MAIN_PAGE, *lessons, "simgpu/README.md", *others)
+            if (root / page).is_file()]
+
+
+def code_folders(root):
+    return ["common", *stages(root), "simgpu/include"]
+
+
+def label(page):
+    """How other pages refer to this one."""
+    if page == MAIN_PAGE:
+        return "index"
+    return "page_" + re.sub(r"\W+", "_", page.removesuffix(".md"))
+
+
+# --- the filter -----------------------------------------------------------------------------------
+
+
+def reference(root, page, text, target, is_image=False):
+    """What stands for [text](target) on `page`."""
+    if is_image:  # Doxygen looks for it in IMAGE_PATH
+        return f"![{text}]({target.split('/')[-1]})"
+    if check_links.is_external(target):
+        return f"[{text}]({target})"
+    path, _, fragment = target.partition("#")
+    file = Path(os.path.normpath(root / page / ".." / path)) if path else root / page
+    name = os.path.relpath(file, root)
+    if file.is_dir():
+        name = f"{name}/README.md"
+    plain = text.replace("`", "")  # Doxygen shows the marks in a reference
+    if name in pages(root):
+        return f"[{plain}](@ref {label(name)}{'_' + fragment if fragment else ''})"
+    code = file.suffix in SUFFIXES - {".cpp"} and file.is_file()
+    if code and any(name.startswith(f"{folder}/") for folder in code_folders(root)):
+        return f"[{plain}](@ref {name})"
+    return text
+
+
+def filtered(root, page, markdown):
+    """The page with labelled headings and with references in the place of links."""
+    lines = []
+    title = True
+    for line, prose in check_links.lines_of(markdown):
+        if prose and (heading := check_links.HEADING.match(line)):
+            name = label(page) if title else f"{label(page)}_{check_links.slug(heading[2])}"
+            if page != MAIN_PAGE or not title:
+                line = f"{line} {{#{name}}}"
+            title = False
+        elif prose and _FOLD.fullmatch(line):  # Doxygen 1.9.4 would fold each paragraph by itself
+            line = f"@htmlonly[block]{line.strip()}@endhtmlonly"
+        elif prose:
+            line = check_links.replace_links(
+                line, lambda text, target, is_image: reference(root, page, text, target, is_image))
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+# --- the site -------------------------------------------------------------------------------------
+
+
+def layout(root, text):
+    """The layout with the lessons that exist."""
+    tabs = []
+    for stage in stages(root):
+        page = f"{stage}/README.md"
+        if (root / page).is_file():
+            heading = re.search(r"^# +(.+)$", (root / page).read_text(), re.MULTILINE)
+            title = re.sub(r"[^\w ,.:()+-]", "", heading[1] if heading else stage)
+            tabs.append(f'<tab type="user" url="@ref {label(page)}" title="{title}"/>')
+    return text.replace("LESSONS\n", "\n    ".join(tabs) + "\n")
+
+
+def doxygen_version():
+    text = subprocess.run(["doxygen", "--version"], capture_output=True, text=True).stdout
+    return tuple(int(number) for number in re.findall(r"\d+", text)[:3])
+
+
+def settings(root, output, styled):
+    """docs/Doxyfile and what depends on the machine."""
+    lines = [(root / "docs/Doxyfile").read_text(),
+             f"OUTPUT_DIRECTORY = {output}",
+             f"LAYOUT_FILE = {output}/layout.xml",
+             f"USE_MDFILE_AS_MAINPAGE = {root / MAIN_PAGE}",  # a bare name fits every README.md
+             "IMAGE_PATH = docs/figures " + " ".join(stages(root)),
+             f'FILTER_PATTERNS = "*.md={sys.executable} tools/docs.py --filter"',
+             "INPUT = " + " ".join([*pages(root), *code_folders(root)])]
+    if styled:
+        sheets = [str(STYLE / sheet) for sheet in SHEETS if (STYLE / sheet).is_file()]
+        lines += [f"HTML_HEADER = {output}/header.html",
+                  "HTML_EXTRA_STYLESHEET = " + " ".join([*sheets, "docs/site.css"]),
+                  "HTML_EXTRA_FILES = " + " ".join(str(STYLE / s) for s in SCRIPTS)]
+        if doxygen_version() >= (1, 9, 5):
+            lines.append("HTML_COLORSTYLE = LIGHT")  # the style brings the dark one
+    return "\n".join(lines) + "\n"
+
+
+def header(text):
+    """Doxygen's own header, of the version that is installed, with the style's scripts."""
+    scripts = "".join(f'<script type="text/javascript" src="$relpath^{name}"></script>\n'
+                      for name in SCRIPTS)
+    start = ("<script type=\"text/javascript\">DoxygenAwesomeDarkModeToggle.init();"
+             "DoxygenAwesomeFragmentCopyButton.init();</script>\n")
+    return text.replace("</head>", scripts + start + "</head>")
+
+
+def build(root):
+    """Runs Doxygen; returns its exit status."""
+    output = root / OUTPUT
+    shutil.rmtree(output / "html", ignore_errors=True)
+    output.mkdir(parents=True, exist_ok=True)
+    (output / "layout.xml").write_text(layout(root, (root / "docs/DoxygenLayout.xml").read_text()))
+    styled = (STYLE / SHEETS[0]).is_file()
+    if styled:
+        subprocess.run(["doxygen", "-w", "html", "header.html", "footer.html", "style.css"],
+                       cwd=output, check=True, stdout=subprocess.DEVNULL)
+        (output / "header.html").write_text(header((output / "header.html").read_text()))
+    else:
+        print(f"docs: no {STYLE} (Debian: doxygen-awesome-css), so it has Doxygen's plain style")
+    (output / "settings.doxyfile").write_text(settings(root, output, styled))
+    return subprocess.run(["doxygen", str(output / "settings.doxyfile")], cwd=root).returncode
+
+
+def mend(folder):
+    """Takes out the links to private nested classes, for which Doxygen 1.9.4 makes no section."""
+    for path in folder.glob("*.html"):
+        text = path.read_text()
+        if '"#nested-classes"' in text and 'name="nested-classes"' not in text:
+            path.write_text(re.sub(r'<a href="#nested-classes">[^<]*</a>( &#124;)?', "", text))
+
+
+def main(arguments):
+    if arguments[:1] == ["--filter"]:
+        path = Path(arguments[1]).resolve()
+        sys.stdout.write(filtered(ROOT, os.path.relpath(path, ROOT), path.read_text()))
+        return 0
+    if shutil.which("doxygen") is None:
+        print("docs: no doxygen here (Debian: doxygen, doxygen-awesome-css)", file=sys.stderr)
+        return 1
+    if build(ROOT) != 0:
+        print("docs: Doxygen has warned, see above", file=sys.stderr)
+        return 1
+    html = ROOT / OUTPUT / "html"
+    mend(html)
+    count, dead = check_links.dead_in_html(html)
+    for message in dead:
+        print(message, file=sys.stderr)
+    print(f"docs: {count} links between pages, {len(dead)} dead")
+    print(f"docs: open {OUTPUT}/html/index.html")
+    return 1 if dead or not count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
