@@ -32,17 +32,9 @@ struct Gelu {
   static __device__ T slope(T z) { return capital_phi(z) + z * phi(z); }
 };
 
-/// How the kernels below cut a matrix: a block takes `rows_per_block` rows of a strip of columns,
-/// one thread a column, so that a warp touches neighbours in memory. Rows are counted by x, the
-/// only dimension of a grid that may pass 65,535.
-inline constexpr int rows_per_block = 8;
-
-inline cuda::LaunchConfig matrix_grid(int rows, int columns, cudaStream_t stream) {
-  const unsigned threads = columns >= 256 ? 256U : static_cast<unsigned>(columns + 31) / 32 * 32;
-  const unsigned row_groups = cuda::blocks_for(static_cast<std::size_t>(rows), rows_per_block);
-  const unsigned strips = cuda::blocks_for(static_cast<std::size_t>(columns), threads);
-  return {stream, dim3(row_groups, strips), threads};
-}
+/// A block takes four rows of a strip of columns, one thread a column, so that a warp touches
+/// neighbours in memory.
+inline constexpr int rows_per_block = 4;
 
 /// z = product + bias, kept in place of the product for the way back; activated = f(z).
 template <class T, class Function>
@@ -63,16 +55,16 @@ __global__ void bias_activation_kernel(T* pre_activation,  // (rows, columns), i
   // [/exercise]
 }
 
-/// gradient *= f'(z): from the gradient of f(z) to that of z.
+/// gradient[i] *= f'(z[i]): from the gradient of f(z) to that of z. A block takes eight neighbours
+/// for each of its threads.
+inline constexpr std::size_t elements_per_block = 8 * 256;
+
 template <class T, class Function>
-__global__ void activation_gradient_kernel(const T* pre_activation,  // (rows, columns)
-                                           T* gradient,              // (rows, columns)
-                                           int rows, int columns) {
-  const int column = static_cast<int>(blockIdx.y * blockDim.x + threadIdx.x);
-  if (column >= columns) return;
-  const int first = static_cast<int>(blockIdx.x) * rows_per_block;
-  for (int row = first; row < first + rows_per_block && row < rows; ++row) {
-    const std::size_t i = static_cast<std::size_t>(row) * columns + column;
+__global__ void activation_gradient_kernel(const T* pre_activation, T* gradient,
+                                           std::size_t count) {
+  const std::size_t first = blockIdx.x * elements_per_block;
+  const std::size_t end = first + elements_per_block < count ? first + elements_per_block : count;
+  for (std::size_t i = first + threadIdx.x; i < end; i += blockDim.x) {
     gradient[i] *= Function::slope(pre_activation[i]);
   }
 }
@@ -81,8 +73,12 @@ __global__ void activation_gradient_kernel(const T* pre_activation,  // (rows, c
 template <class Function, class T>
 void activate_by(T* pre_activation, const T* bias, T* activated, int rows, int columns,
                  cudaStream_t stream) {
-  cuda::launch<bias_activation_kernel<T, Function>>(matrix_grid(rows, columns, stream),
-                                                    pre_activation, bias, activated, rows, columns);
+  const unsigned threads = columns >= 256 ? 256U : static_cast<unsigned>(columns + 31) / 32 * 32;
+  // Rows are counted by x, the only dimension of a grid that may pass 65,535.
+  const dim3 grid(cuda::blocks_for(static_cast<std::size_t>(rows), rows_per_block),
+                  cuda::blocks_for(static_cast<std::size_t>(columns), threads));
+  cuda::launch<bias_activation_kernel<T, Function>>({stream, grid, threads}, pre_activation, bias,
+                                                    activated, rows, columns);
 }
 
 template <class T>
@@ -94,15 +90,13 @@ void activate(Activation function, T* pre_activation, const T* bias, T* activate
 }
 
 template <class T>
-void activation_gradient(Activation function, const T* pre_activation, T* gradient, int rows,
-                         int columns, cudaStream_t stream) {
-  const cuda::LaunchConfig grid = matrix_grid(rows, columns, stream);
+void activation_gradient(Activation function, const T* pre_activation, T* gradient,
+                         std::size_t count, cudaStream_t stream) {
+  const cuda::LaunchConfig config{stream, cuda::blocks_for(count, elements_per_block), 256};
   if (function == Activation::relu) {
-    cuda::launch<activation_gradient_kernel<T, Relu<T>>>(grid, pre_activation, gradient, rows,
-                                                         columns);
+    cuda::launch<activation_gradient_kernel<T, Relu<T>>>(config, pre_activation, gradient, count);
   } else {
-    cuda::launch<activation_gradient_kernel<T, Gelu<T>>>(grid, pre_activation, gradient, rows,
-                                                         columns);
+    cuda::launch<activation_gradient_kernel<T, Gelu<T>>>(config, pre_activation, gradient, count);
   }
 }
 

@@ -92,7 +92,8 @@ class Model {
       const Factor<T> w{weight(l), outputs, inputs};
       multiply(blas_, dz, w, T(0), dx);  // dx = dz W
       const T* z_before = layers_[l - 1].pre_activation.data();
-      activation_gradient(activation_, z_before, dx, count_, inputs, stream_);
+      const std::size_t size = static_cast<std::size_t>(count_) * inputs;
+      activation_gradient(activation_, z_before, dx, size, stream_);
       z_gradient = dx;
     }
   }

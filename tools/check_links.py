@@ -88,7 +88,8 @@ def dead_in_markdown(root, pages):
                 where = f"{page.relative_to(root)}:{number}"
                 if not file.exists():
                     dead.append(f"{where}: {target} is not there")
-                elif fragment and file.suffix == ".md" and fragment not in anchors(file.read_text()):
+                elif (fragment and file.suffix == ".md"
+                      and fragment not in anchors(file.read_text())):
                     dead.append(f"{where}: {target}: no such heading")
     return count, dead
 

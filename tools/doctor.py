@@ -94,7 +94,7 @@ def mpi():
         return
     version = version_in(text)
     if "Open MPI" not in text:
-        yield Finding(NOTE, "MPI", f"{text.splitlines()[0]} is not Open MPI, which is what is tried",
+        yield Finding(NOTE, "MPI", f"{text.splitlines()[0]} is not Open MPI, which is tried",
                       install("openmpi-bin", "libopenmpi-dev"))
         return
     yield Finding(OK, "MPI", f"Open MPI {dotted(version or ())}")
@@ -104,8 +104,9 @@ def mpi():
         yield Finding(NOTE, "MPI as root", "you are root, and mpirun refuses to run as root",
                       "export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 (for "
                       "mpirun by hand), or be another user")
-    yield Finding(OK, "MPI slots", f"{doctor_machine.physical_cores()} (one a core); more ranks need "
-                                   "mpirun --oversubscribe")
+    slots = doctor_machine.physical_cores()
+    yield Finding(OK, "MPI slots",
+                  f"{slots} (one a core); more ranks need mpirun --oversubscribe")
     parameters = output_of(["ompi_info", "--parsable", "-l", "9", "--all"]) or ""
     match = re.search(r"mpi_built_with_cuda_support:value:(\w+)", parameters)
     if match is None:
@@ -114,7 +115,7 @@ def mpi():
     elif match[1] == "true":
         yield Finding(OK, "MPI and CUDA", "CUDA-aware: it may take device pointers")
     else:
-        yield Finding(OK, "MPI and CUDA", "not CUDA-aware, as most: messages go through host memory")
+        yield Finding(OK, "MPI and CUDA", "not CUDA-aware, as most; messages take host memory")
 
 
 def blas():

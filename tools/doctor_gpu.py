@@ -1,4 +1,4 @@
-"""What ./course doctor finds of real GPUs: the toolkit, the driver, the GPUs, NCCL. All optional."""
+"""What ./course doctor finds of real GPUs: toolkit, driver, GPUs, NCCL. All of it is optional."""
 
 import ctypes
 import os
@@ -42,7 +42,7 @@ def gpus():
     devices = [line for line in listed if line.startswith("GPU ")]
     if driver is None:
         yield Finding(NOTE, "NVIDIA driver", "nvidia-smi is here but answers nothing useful",
-                      "in a container, start it with the GPUs (docker run --gpus all); else look at "
+                      "in a container, start it with the GPUs (docker run --gpus all); else see to "
                       "the driver")
     elif toolkit and newest and newest[0] < toolkit[0]:
         yield Finding(NOTE, "NVIDIA driver",
@@ -88,7 +88,7 @@ def nccl(find_library=nccl_library):
     folders = [Path(p) for p in os.environ.get("CPATH", "").split(":") if p]
     header = nccl_header([*folders, cuda / "include", Path("/usr/include")])
     library = find_library()
-    remedy = "from NVIDIA: libnccl2 and libnccl-dev of the toolkit's version; simulated GPUs need none"
+    remedy = "libnccl2 and libnccl-dev of the toolkit's version, from NVIDIA (not for sim)"
     if header is None and library is None:
         return Finding(NOTE, "NCCL", "no nccl.h and no libnccl.so.2; real GPUs need it from stage "
                                      "05 on", remedy)

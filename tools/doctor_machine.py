@@ -8,7 +8,7 @@ from finding import NOTE, OK, Finding
 
 
 def physical_cores():
-    """Cores that this process may use, two hardware threads of one counted once (as mpirun does)."""
+    """Cores that this process may use, hardware threads of one counted once, as by mpirun."""
     cores = set()
     for cpu in os.sched_getaffinity(0):
         try:
@@ -54,7 +54,8 @@ def in_container():
     if any(os.path.exists(mark) for mark in marks) or os.environ.get("container"):
         return True
     try:
-        return bool(re.search(r"docker|containerd|kubepods|lxc", Path("/proc/1/cgroup").read_text()))
+        groups = Path("/proc/1/cgroup").read_text()
+        return bool(re.search(r"docker|containerd|kubepods|lxc", groups))
     except OSError:
         return False
 

@@ -157,6 +157,8 @@ class Build:
         # What a caller has set for simulated GPUs must not decide which mutants survive.
         self.environment = {name: value for name, value in os.environ.items()
                             if not name.startswith(("SIMGPU_", "DDP_FAULT"))}
+        # A mutant that has overwritten memory could hang afterwards.
+        self.environment["DDP_STOP_AT_FIRST_FAILURE"] = "1"
 
     def run(self, command, limit):
         """(succeeded, output) of a command."""

@@ -1,5 +1,6 @@
 """The workshop of the mutants, with a build and tests that are played by a function."""
 
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -130,6 +131,7 @@ class Trial(unittest.TestCase):
         self.assertTrue(mutants.table(entries, verdicts).endswith("a       m        survived"))
 
 
+@unittest.skipUnless(shutil.which("git"), "no git here")
 class Git(unittest.TestCase):
     """With a repository of its own."""
 

@@ -30,7 +30,8 @@ class ReadingOrder(unittest.TestCase):
 
     def test_the_order_of_the_page(self):
         listed = ("## 3. Read in this order\n\n1. [`cut.hpp`](cut.hpp) with `common/run.hpp`\n"
-                  "### Then\n2. `02_grad_accum/train.cu`, which calls `cut.hpp`\n\n## Next\n`no.cu`\n")
+                  "### Then\n2. `02_grad_accum/train.cu`, which calls `cut.hpp`\n\n"
+                  "## Next\n`no.cu`\n")
         self.assertEqual(self.order(listed), (["cut.hpp", "train.cu"], []))
 
     def test_a_forgotten_file_comes_last_and_is_told(self):

@@ -78,7 +78,7 @@ TEMPLATE_TEST_CASE("an empty batch launches nothing", "", float, double) {
   const DeviceValues<T> z(0, T(0));
   const DeviceValues<T> bias(3, T(1));
   activate(Activation::relu, z.data(), bias.data(), z.data(), 0, 3, stream);
-  activation_gradient(Activation::relu, z.data(), z.data(), 0, 3, stream);
+  activation_gradient(Activation::relu, z.data(), z.data(), 0, stream);
   CHECK(z.read(stream).empty());
 }
 
@@ -95,16 +95,16 @@ TEMPLATE_TEST_CASE("ReLU lets a NaN through", "", float, double) {
 TEMPLATE_TEST_CASE("the gradient of ReLU is 1 above 0, else 0", "", float, double) {
   using T = TestType;
   const cuda::Stream stream;
-  for (const auto& [rows, columns] : shapes) {
-    INFO(rows << " x " << columns);
+  for (const int count : {1, 255, 257, 2047, 2049, 5000}) {
+    INFO(count << " elements");
     std::vector<T> z, gradient, expected;
-    for (int i = 0; i < rows * columns; ++i) {
+    for (int i = 0; i < count; ++i) {
       z.push_back(static_cast<T>(i % 3 - 1));
       gradient.push_back(static_cast<T>(i + 5));
       expected.push_back(i % 3 - 1 > 0 ? gradient.back() : T(0));
     }
     const DeviceValues<T> device_z(z), device_gradient(gradient);
-    activation_gradient(Activation::relu, device_z.data(), device_gradient.data(), rows, columns,
+    activation_gradient(Activation::relu, device_z.data(), device_gradient.data(), z.size(),
                         stream);
     CHECK(device_gradient.read(stream) == expected);
     CHECK(device_z.read(stream) == z);
@@ -120,7 +120,7 @@ TEMPLATE_TEST_CASE("GELU and its slope have the values of tables of the normal d
   const DeviceValues<T> z(as<T>({0, 1, -1, 2, -2, 100, -100}));
   const DeviceValues<T> bias(7, T(0)), activated(7, T(9)), gradient(as<T>({2, 1, 1, 1, 1, 1, 1}));
   activate(Activation::gelu, z.data(), bias.data(), activated.data(), 1, 7, stream);
-  activation_gradient(Activation::gelu, z.data(), gradient.data(), 1, 7, stream);
+  activation_gradient(Activation::gelu, z.data(), gradient.data(), 7, stream);
   const double phi1 = 0.2419707245191434, Phi1 = 0.8413447460685429;
   const double phi2 = 0.0539909665131881, Phi2 = 0.9772498680518208;
   const auto values = activated.read(stream);

@@ -8,6 +8,7 @@
 #include <catch2/catch.hpp>
 #endif
 
+#include <cstdlib>
 #include <iostream>
 
 #include "tests/support/skip.hpp"
@@ -24,5 +25,7 @@ int main(int argc, char** argv) {
   session.configData().runOrder = Catch::RunTests::InDeclarationOrder;
   session.configData().warnings = Catch::WarnAbout::NoTests;  // a failure of its own from 3.0 on
 #endif
+  // A test that has found memory overwritten had better not go on in it.
+  if (std::getenv("DDP_STOP_AT_FIRST_FAILURE") != nullptr) session.configData().abortAfter = 1;
   return session.run(argc, argv);
 }
