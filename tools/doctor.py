@@ -13,6 +13,7 @@ import ctypes.util
 import os
 import re
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -200,4 +201,5 @@ def main(package_names):
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # doctor | head
     sys.exit(main(sys.argv[1:]))
