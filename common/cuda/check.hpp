@@ -7,8 +7,8 @@
 
 namespace ddp::cuda {
 
-/// Throws DeviceError with the error's name, its text and the caller's file and line, unless `status`
-/// is success. Every CUDA and cuBLAS call goes through here.
+/// Throws DeviceError with the error's name, its text and the caller's file and line, unless
+/// `status` is success. Every CUDA and cuBLAS call goes through here.
 void check(cudaError_t status, std::source_location where = std::source_location::current());
 void check(cublasStatus_t status, std::source_location where = std::source_location::current());
 

@@ -173,14 +173,14 @@ TEMPLATE_TEST_CASE(
   using T = TestType;
   const cuda::Stream stream;
   Options options;
-  options.layers = {784, 128, 10};
+  options.layers = {783, 127, 9};
   const Model<T> model(options, 1, stream);
   const ParameterStore<T>& store = model.parameters();
   REQUIRE(store.parameters().size() == 4);
   const std::vector<std::string> names = {"layers.0.weight", "layers.0.bias", "layers.1.weight",
                                           "layers.1.bias"};
-  const std::vector<std::vector<int>> sizes = {{128, 784}, {128}, {10, 128}, {10}};
-  const std::vector<std::size_t> counts = {100'352, 128, 1'280, 10};  // 101,770 in all
+  const std::vector<std::vector<int>> sizes = {{127, 783}, {127}, {9, 127}, {9}};
+  const std::vector<std::size_t> counts = {99'441, 127, 1'143, 9};
   std::vector<T> padding = download(store.values(), stream);
   std::size_t end = 0;
   for (std::size_t p = 0; p < 4; ++p) {

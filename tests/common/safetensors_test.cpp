@@ -1,5 +1,6 @@
 #include "common/io/safetensors.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -125,11 +126,11 @@ TEST_CASE("CK-03: A byte too many and any changed byte are refused") {
 
 // A file with this header and `data` zero bytes.
 Bytes file_with(const std::string& header, std::size_t data) {
-  Bytes bytes(8);
-  for (std::size_t i = 0; i < 8; ++i)
+  Bytes bytes(8 + header.size() + data);
+  for (std::size_t i = 0; i < 8; ++i) {
     bytes[i] = static_cast<std::uint8_t>(header.size() >> (8 * i));
-  bytes.insert(bytes.end(), header.begin(), header.end());
-  bytes.resize(bytes.size() + data);
+  }
+  std::copy(header.begin(), header.end(), bytes.begin() + 8);
   return bytes;
 }
 
