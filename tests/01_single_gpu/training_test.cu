@@ -133,6 +133,28 @@ TEST_CASE("200 steps in fp64 on Fashion-MNIST give the losses of plain loops wit
   }
 }
 
+TEST_CASE("the short last batch of an epoch is divided by its own number of samples") {
+  Options options = on_synthetic_data();
+  options.precision = Precision::fp64;
+  options.global_batch = 3000;  // 10,000 samples: 3000, 3000, 3000, 1000
+  options.steps = 9;
+  const TrainingResult result = single_gpu::train(options);
+  const TrainAndTest data = load_data(options);
+  ReferenceMlp reference = reference_of(options);
+  const cuda::Stream stream;
+  copy_weights(Model<double>(options, 1, stream), stream, reference);
+  BatchSampler sampler(data.train.size(), options.global_batch, options.seed, options.shuffle);
+  REQUIRE(result.steps.size() == 9);
+  for (const StepRecord& step : result.steps) {
+    INFO("step " << step.step);
+    CHECK(step.samples == (step.step % 4 == 0 ? 1000 : 3000));
+    const HostBatch<double> batch(data.train, sampler.batch(step.step));
+    const double loss = reference.loss_and_gradients(batch.inputs, batch.labels);
+    reference.update(options.learning_rate);
+    CHECK(std::abs(step.loss - loss) <= 1e-12 * loss);
+  }
+}
+
 TEST_CASE(
     "in fp32 each of 200 steps, from its own weights, has the loss of plain loops within 1e-6") {
   for (const Activation activation : {Activation::relu, Activation::gelu}) {
