@@ -55,16 +55,17 @@ __global__ void bias_activation_kernel(T* pre_activation,  // (rows, columns), i
   // [/exercise]
 }
 
-/// gradient[i] *= f'(z[i]): from the gradient of f(z) to that of z. A block takes eight neighbours
-/// for each of its threads.
-inline constexpr std::size_t elements_per_block = 8 * 256;
+/// A block of 256 threads takes 8 x 256 neighbours, a thread every 256th of them.
+inline constexpr unsigned block_size = 256;
+inline constexpr std::size_t elements_per_block = 8 * block_size;
 
+/// gradient[i] *= f'(z[i]): from the gradient of f(z) to that of z.
 template <class T, class Function>
 __global__ void activation_gradient_kernel(const T* pre_activation, T* gradient,
                                            std::size_t count) {
   const std::size_t first = blockIdx.x * elements_per_block;
   const std::size_t end = first + elements_per_block < count ? first + elements_per_block : count;
-  for (std::size_t i = first + threadIdx.x; i < end; i += blockDim.x) {
+  for (std::size_t i = first + threadIdx.x; i < end; i += block_size) {
     gradient[i] *= Function::slope(pre_activation[i]);
   }
 }
@@ -73,7 +74,8 @@ __global__ void activation_gradient_kernel(const T* pre_activation, T* gradient,
 template <class Function, class T>
 void activate_by(T* pre_activation, const T* bias, T* activated, int rows, int columns,
                  cudaStream_t stream) {
-  const unsigned threads = columns >= 256 ? 256U : static_cast<unsigned>(columns + 31) / 32 * 32;
+  const unsigned threads =
+      columns >= 256 ? block_size : static_cast<unsigned>(columns + 31) / 32 * 32;
   // Rows are counted by x, the only dimension of a grid that may pass 65,535.
   const dim3 grid(cuda::blocks_for(static_cast<std::size_t>(rows), rows_per_block),
                   cuda::blocks_for(static_cast<std::size_t>(columns), threads));
@@ -92,7 +94,7 @@ void activate(Activation function, T* pre_activation, const T* bias, T* activate
 template <class T>
 void activation_gradient(Activation function, const T* pre_activation, T* gradient,
                          std::size_t count, cudaStream_t stream) {
-  const cuda::LaunchConfig config{stream, cuda::blocks_for(count, elements_per_block), 256};
+  const cuda::LaunchConfig config{stream, cuda::blocks_for(count, elements_per_block), block_size};
   if (function == Activation::relu) {
     cuda::launch<activation_gradient_kernel<T, Relu<T>>>(config, pre_activation, gradient, count);
   } else {
