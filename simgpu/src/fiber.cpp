@@ -57,7 +57,14 @@ void give_back(char* stack) {
 }
 #else
 char* get_stack() { return map_stack(); }
-void give_back(char* stack) { munmap(stack - guard_bytes, guard_bytes + usual_stack_bytes); }
+void give_back(char* stack) {
+#if defined(SIMGPU_ASAN)
+  // A fiber that waits to be used again has red zones on it; who gets these addresses next has
+  // none.
+  __asan_unpoison_memory_region(stack, usual_stack_bytes);
+#endif
+  munmap(stack - guard_bytes, guard_bytes + usual_stack_bytes);
+}
 #endif
 
 }  // namespace
