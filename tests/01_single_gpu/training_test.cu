@@ -93,7 +93,8 @@ struct HostBatch {
 
 }  // namespace
 
-TEST_CASE("200 steps in fp64 on Fashion-MNIST give the losses of plain loops within 1e-12") {
+TEST_CASE("200 steps in fp64 on Fashion-MNIST give the losses of plain loops within 1e-12",
+          "[long]") {
   struct Case {
     Activation activation;
     LossKind loss;
@@ -156,7 +157,8 @@ TEST_CASE("the short last batch of an epoch is divided by its own number of samp
 }
 
 TEST_CASE(
-    "in fp32 each of 200 steps, from its own weights, has the loss of plain loops within 1e-6") {
+    "in fp32 each of 200 steps, from its own weights, has the loss of plain loops within 1e-6",
+    "[long]") {
   for (const Activation activation : {Activation::relu, Activation::gelu}) {
     const Options options = on_fashion_mnist(activation, LossKind::cross_entropy, Precision::fp32);
     const std::optional<TrainAndTest> data = load_or_skip(options);
