@@ -56,7 +56,7 @@ if(DDP_SANITIZE)
   if(NOT DDP_GPU STREQUAL "sim")
     message(FATAL_ERROR "DDP_SANITIZE needs DDP_GPU=sim; for real GPUs use compute-sanitizer")
   endif()
-  # -fno-sanitize-recover: a report ends the program, so that a test sees it.
+  # Programs with a report end with a status other than 0, so that a test sees it.
   add_library(ddp_sanitize INTERFACE)
   target_compile_options(ddp_sanitize INTERFACE -fsanitize=${DDP_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(ddp_sanitize INTERFACE -fsanitize=${DDP_SANITIZE})

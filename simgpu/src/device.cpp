@@ -19,8 +19,6 @@ thread_local cudaError_t last_error = cudaSuccess;
 thread_local Device* worker_device = nullptr;
 thread_local bool inside_host_function = false;
 
-constexpr std::size_t default_shared = 48 << 10, optin_shared = 227 << 10;
-
 std::vector<std::unique_ptr<Device>> make_devices() {
   std::vector<std::unique_ptr<Device>> made;
   for (const int physical : settings().devices) {

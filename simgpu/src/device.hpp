@@ -11,6 +11,9 @@
 
 namespace simgpu {
 
+/// Bytes of shared memory of a block: without asking, and with cudaFuncSetAttribute.
+constexpr std::size_t default_shared = 48 << 10, optin_shared = 227 << 10;
+
 /// A simulated GPU: its streams, what is allocated on it, and whether it has failed for good.
 struct Device {
   explicit Device(int ordinal_, int physical_) : ordinal(ordinal_), physical(physical_) {}

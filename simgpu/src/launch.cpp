@@ -11,9 +11,6 @@
 namespace simgpu {
 namespace {
 
-constexpr std::size_t default_shared = 48 << 10;
-constexpr int most_shared = 227 << 10;
-
 struct SharedLimits {
   QuietMutex mutex;
   std::map<const void*, std::size_t> bytes;  // of kernels that were raised
@@ -42,7 +39,7 @@ bool valid(dim3 grid, dim3 block) {
 
 cudaError_t set_max_dynamic_shared(const void* kernel, int bytes) {
   if (const auto [device, error] = current(); error != cudaSuccess) return report(error);
-  if (bytes < 0 || bytes > most_shared) return report(cudaErrorInvalidValue);
+  if (bytes < 0 || bytes > static_cast<int>(optin_shared)) return report(cudaErrorInvalidValue);
   QuietLock lock(shared_limits().mutex);
   shared_limits().bytes[kernel] = static_cast<std::size_t>(bytes);
   return cudaSuccess;
