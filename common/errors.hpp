@@ -42,6 +42,16 @@ struct NonFiniteError : Error {
   explicit NonFiniteError(const std::string& message) : Error(ExitCode::non_finite, message) {}
 };
 
+/// A peer that is gone, late or of another mind, or a collective that failed: names the ranks.
+struct PeerError : Error {
+  explicit PeerError(const std::string& message) : Error(ExitCode::peer, message) {}
+};
+
+/// An error that every rank has learnt of and throws alike: rank 0 alone tells it.
+struct AgreedError : Error {
+  AgreedError(ExitCode code, const std::string& message) : Error(code, message) {}
+};
+
 /// A call to CUDA, cuBLAS or NCCL that failed, or no usable device.
 struct DeviceError : Error {
   explicit DeviceError(const std::string& message) : Error(ExitCode::device, message) {}

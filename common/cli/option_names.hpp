@@ -22,6 +22,19 @@ inline constexpr std::array<std::pair<std::string_view, LossKind>, 2> choices<Lo
 template <>
 inline constexpr std::array<std::pair<std::string_view, Precision>, 2> choices<Precision> = {
     {{"fp64", Precision::fp64}, {"fp32", Precision::fp32}}};
+template <>
+inline constexpr std::array<std::pair<std::string_view, Accumulate>, 2> choices<Accumulate> = {
+    {{"running", Accumulate::running}, {"pairwise", Accumulate::pairwise}}};
+template <>
+inline constexpr std::array<std::pair<std::string_view, AllReduceKind>, 5> choices<AllReduceKind> =
+    {{{"naive", AllReduceKind::naive},
+      {"ring", AllReduceKind::ring},
+      {"ring-segmented", AllReduceKind::ring_segmented},
+      {"tree", AllReduceKind::tree},
+      {"mpi", AllReduceKind::mpi}}};
+template <>
+inline constexpr std::array<std::pair<std::string_view, MpiBuffers>, 3> choices<MpiBuffers> = {
+    {{"auto", MpiBuffers::automatic}, {"host", MpiBuffers::host}, {"device", MpiBuffers::device}}};
 
 template <class Choice>
 constexpr std::string_view name_of(Choice choice) {

@@ -10,6 +10,9 @@ namespace ddp {
 enum class Activation { relu, gelu };
 enum class LossKind { cross_entropy, mse };
 enum class Precision { fp64, fp32 };
+enum class Accumulate { running, pairwise };
+enum class AllReduceKind { naive, ring, ring_segmented, tree, mpi };
+enum class MpiBuffers { automatic, host, device };
 
 /// Everything a run is told from outside. The defaults are those of the command line.
 struct Options {
@@ -29,6 +32,17 @@ struct Options {
   double clip_norm = 0;     ///< largest global gradient norm; 0 means no clipping
   std::uint64_t seed = 1;
   bool shuffle = true;
+
+  int micro_batch = 0;  ///< at most so many samples in one pass; 0: all that there are
+  Accumulate accumulate = Accumulate::running;
+
+  AllReduceKind allreduce = AllReduceKind::naive;
+  MpiBuffers mpi_buffers = MpiBuffers::automatic;
+  double timeout = 0;  ///< seconds that a rank waits for others; 0: for ever
+  int check_replicas =
+      0;  ///< compares the ranks' parameters every so many steps; 0: at start and end
+  bool share_device = false;     ///< several ranks may use one real GPU; for tests
+  bool check_gradients = false;  ///< compares every gradient with that of one rank and one pass
 
   int device = 0;            ///< index among the visible CUDA devices
   std::string metrics;       ///< JSON lines, one a step; empty: none
