@@ -25,13 +25,14 @@ using GradientCallback = std::function<void(std::size_t parameter)>;
 template <class T>
 class Model {
  public:
-  /// `options` give the layers, the activation and the seed of the first weights.
-  Model(const Options& options, int max_batch, cudaStream_t stream)
+  /// `options` give the layers, the activation and the seed of the first weights; `extras` is the
+  /// ParameterStore's.
+  Model(const Options& options, int max_batch, cudaStream_t stream, std::size_t extras = 0)
       : activation_(options.activation),
         max_batch_(max_batch),
         stream_(stream),
         blas_(stream),
-        parameters_(parameters_of(options.layers), stream) {
+        parameters_(parameters_of(options.layers), stream, extras) {
     for (std::size_t l = 0; l + 1 < options.layers.size(); ++l) {
       const int outputs = options.layers[l + 1];
       const std::size_t size = static_cast<std::size_t>(max_batch) * outputs;

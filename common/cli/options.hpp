@@ -41,6 +41,7 @@ struct Options {
   double timeout = 0;  ///< seconds that a rank waits for others; 0: for ever
   int check_replicas =
       0;  ///< compares the ranks' parameters every so many steps; 0: at start and end
+  bool no_broadcast = false;     ///< each rank keeps its own first weights: a mistake to look at
   bool share_device = false;     ///< several ranks may use one real GPU; for tests
   bool check_gradients = false;  ///< compares every gradient with that of one rank and one pass
 

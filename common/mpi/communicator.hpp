@@ -87,7 +87,7 @@ class Communicator final : public Ranks {
   void barrier() const;
 
   /// Since the communicator was made.
-  const Traffic& traffic() const { return traffic_; }
+  Traffic traffic() const override { return traffic_; }
 
  private:
   void send(const void* values, std::size_t count, std::size_t size, MPI_Datatype type,
