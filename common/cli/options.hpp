@@ -37,6 +37,7 @@ struct Options {
   Accumulate accumulate = Accumulate::running;
 
   AllReduceKind allreduce = AllReduceKind::naive;
+  bool by_parameter = false;  ///< one all-reduce a parameter instead of one a step
   MpiBuffers mpi_buffers = MpiBuffers::automatic;
   double timeout = 0;  ///< seconds that a rank waits for others; 0: for ever
   int check_replicas =

@@ -147,6 +147,8 @@ void add_rank_options(OptionTable& table, Options& options, int stage) {
           refuse_value("--allreduce", text, "one of " + names + " in this stage");
         }
       });
+  table.add_flag(Shown::in_help_all, "--by-parameter", options.by_parameter,
+                 "one all-reduce a parameter instead of one a step");
   table.add(Shown::in_help_all, "--mpi-buffers", "auto|host|device", name_of(defaults.mpi_buffers),
             "whether MPI gets device pointers; auto asks the library",
             [&](const std::string& text) {

@@ -51,6 +51,7 @@ struct TrainingResult {
   Evaluation test;
   std::vector<GradientDifference> gradient_differences;  ///< with --check-gradients, one a step
   std::vector<Traffic> traffic;                          ///< of each rank, in the training steps
+  std::vector<Traffic> traffic_by_formula;               ///< what it should be, where known
   std::uint64_t parameter_checksum = 0;                  ///< FNV-1a over the bits of all parameters
   double samples_per_second = 0;                         ///< without the first step, which warms up
   std::string device_name;

@@ -284,6 +284,11 @@ template <class T>
 Run<T>::~Run() = default;
 
 template <class T>
+bool Run<T>::simulated() const {
+  return impl_->device.simulated;
+}
+
+template <class T>
 const Dataset& Run<T>::training_data() const {
   return impl_->data.train;
 }

@@ -46,6 +46,8 @@ class Run {
       : Run(stage, options, whole_batch, options.global_batch) {}
   ~Run();
 
+  /// Whether the device is a simulated one.
+  bool simulated() const;
   const Dataset& training_data() const;
   const Dataset& test_data() const;
 
