@@ -18,6 +18,7 @@ namespace ddp {
 template <class T>
 Evaluation evaluate(Model<T>& model, const Loss<T>& loss, const Dataset& data,
                     cudaStream_t stream) {
+  const cuda::Range range("evaluate");
   std::vector<std::uint32_t> all(static_cast<std::size_t>(data.size()));
   std::iota(all.begin(), all.end(), 0U);
   const auto max_batch = static_cast<std::size_t>(model.max_batch());

@@ -71,6 +71,7 @@ void MetricsFile::end(const TrainingResult& result) {
                          {"test_loss", result.test.loss},
                          {"parameter_checksum", checksum_text(result.parameter_checksum)},
                          {"samples_per_second", result.samples_per_second},
+                         {"peak_device_bytes", result.peak_device_bytes},
                          {"interrupted", result.interrupted}}));
 }
 

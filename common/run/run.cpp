@@ -23,14 +23,15 @@
 #include "common/run/loader.hpp"
 #include "common/run/scalar_ring.hpp"
 #include "common/run/signals.hpp"
+#include "common/run/trace_file.hpp"
 
 namespace ddp {
 namespace {
 
-template <class File>
-std::optional<File> open_if_named(const std::string& path) {
+template <class File, class... Facts>
+std::optional<File> open_if_named(const std::string& path, Facts... facts) {
   if (path.empty()) return std::nullopt;
-  return std::optional<File>(std::in_place, path);
+  return std::optional<File>(std::in_place, path, std::move(facts)...);
 }
 
 const std::string& checked_save_path(const Options& options) {
@@ -92,6 +93,9 @@ struct Run<T>::Impl {
         device(select_device(options.device)),
         metrics(open_if_named<MetricsFile>(options.metrics)),
         sample_dump(open_if_named<SampleDump>(options.dump_samples)),
+        trace(open_if_named<TraceFile>(
+            options.trace,
+            TraceFile::Process{std::string(stage), 0, device.name, device.simulated})),
         save_path(checked_save_path(options)),
         data(load_data(options)),
         sampler(data.train.size(), options.global_batch, options.seed, options.shuffle),
@@ -100,6 +104,7 @@ struct Run<T>::Impl {
         progress(std::cerr, progress_look_of_stderr(options.quiet), total_steps,
                  sampler.steps_per_epoch()) {
     if (metrics) metrics->run(describe(stage), options);
+    cuda::restart_peak_device_bytes();  // what the loader holds counts
   }
 
   // An error elsewhere must not cost the lines of the steps that were good.
@@ -157,6 +162,7 @@ struct Run<T>::Impl {
   const Device device;
   std::optional<MetricsFile> metrics;
   std::optional<SampleDump> sample_dump;
+  std::optional<TraceFile> trace;
   const std::string save_path;
   const TrainAndTest data;
   BatchSampler sampler;
@@ -169,6 +175,7 @@ struct Run<T>::Impl {
   std::int64_t position = 0;          // the last step that was begun, or was resumed from
   std::int64_t saved_position = -1;
   Step current{};
+  std::optional<cuda::Range> step_range;  // from one advance() to the next
   bool started = false;
   bool interrupted = false;
   bool failed = false;  // a step was not good, nor are those after it
@@ -214,12 +221,14 @@ void Run<T>::track(std::vector<NamedBuffer<T>> state, const cuda::Stream& comput
 template <class T>
 void Run<T>::advance() {
   const std::int64_t next = impl_->position + 1;
+  impl_->step_range.reset();
   impl_->interrupted = next <= impl_->total_steps && impl_->stop_signals.received();
   if (next > impl_->total_steps || impl_->interrupted) {
     impl_->current = {};
   } else {
     impl_->current = impl_->step_at(next);
     impl_->position = next;
+    impl_->step_range.emplace("step", next);
   }
 }
 
@@ -235,7 +244,10 @@ bool Run<T>::done() const {
 
 template <class T>
 Batch<T> Run<T>::load(const Step& step, const cuda::Stream& compute) {
-  if (!std::exchange(impl_->started, true)) impl_->ring.start(compute);
+  if (!std::exchange(impl_->started, true)) {
+    cuda::name_stream(compute, "compute");
+    impl_->ring.start(compute);
+  }
   if (impl_->sample_dump) impl_->sample_dump->step(step.number, 0, step.samples);
   std::optional<Step> next;
   if (step.number < impl_->total_steps) next = impl_->step_at(step.number + 1);
@@ -246,6 +258,7 @@ template <class T>
 void Run<T>::record(const Step& step, const StepScalars<T>* scalars, double learning_rate,
                     const cuda::Stream& compute) {
   trigger(impl_->fault, step.number);
+  const cuda::Range range("record");
   if (impl_->ring.full()) impl_->read(impl_->ring.pop());
   impl_->ring.push({step.number, step.epoch, static_cast<int>(step.samples.size()), learning_rate},
                    scalars, compute);
@@ -273,6 +286,8 @@ TrainingResult Run<T>::finish(std::span<const std::span<const T>> parameters,
   result.device_name = impl_->device.name;
   result.simulated = impl_->device.simulated;
   result.interrupted = impl_->interrupted;
+  result.peak_device_bytes = cuda::peak_device_bytes();
+  if (impl_->trace) impl_->trace->write();
   if (impl_->metrics) impl_->metrics->end(result);
   result.steps = std::move(impl_->steps);
   return result;
