@@ -103,7 +103,7 @@ def read_trace(path):
 
 def read_machine(path, trace):
     """(what the machine can do, or {}; a line about it)."""
-    how = f"./course bench machine writes {MACHINE}"
+    how = f"./course bench machine\nmeasures it and writes {MACHINE}"
     try:
         with open(path, encoding="utf-8") as file:
             machine = json.load(file)
@@ -112,11 +112,11 @@ def read_machine(path, trace):
             if not number(machine[name], name) > 0:
                 raise TraceError(f"{name} is not positive")
     except FileNotFoundError:
-        return {}, f"what this machine can do is not known: {how}"
+        return {}, f"what this machine can do is not known; {how}"
     except (OSError, ValueError, KeyError, TypeError, TraceError) as error:
-        return {}, f"{path} is not usable ({error}): {how}"
+        return {}, f"{path} is not usable ({error});\n{how}"
     if machine.get("device") != trace.about.get("device"):
-        return {}, f"{path} is of another device, {machine.get('device')}: {how}"
+        return {}, f"{path} is of another device, {machine.get('device')};\n{how}"
     return machine, (
         "this machine at its best: copies from the host {:.1f} GB/s, on the device {:.1f},\n"
         "kernels {:.1f} GB/s, products {:.0f} GFLOP/s in fp32 and {:.0f} in fp64".format(

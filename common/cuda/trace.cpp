@@ -179,7 +179,7 @@ Event* Tracer::take_event() {
 std::string kernel_name(std::string_view function) {
   // g++: ... [with auto Kernel = ddp::sgd_kernel<float>; Args = ...]. A kernel ends where a ; or a
   // ] does, or a comma that stands in no angle brackets.
-  const std::string_view marker = "Kernel = ";
+  const std::string_view marker = "Kernel = ", unnamed = "(anonymous namespace)::";
   const std::size_t found = function.find(marker);
   if (found == std::string_view::npos) return std::string(function);
   std::string_view rest = function.substr(found + marker.size());
@@ -187,7 +187,9 @@ std::string kernel_name(std::string_view function) {
   for (int depth = 0; !rest.empty(); rest.remove_prefix(1)) {
     const char c = rest.front();
     if (c == ';' || c == ']' || (c == ',' && depth == 0)) break;
-    if (rest.starts_with("::")) {  // what stands before it is a namespace
+    if (rest.starts_with(unnamed)) {
+      rest.remove_prefix(unnamed.size() - 1);
+    } else if (rest.starts_with("::")) {  // what stands before it is a namespace
       const auto is_part = [](unsigned char part) {
         return std::isalnum(part) != 0 || part == '_' || part == '{' || part == '}';
       };
