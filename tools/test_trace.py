@@ -106,6 +106,14 @@ class Tool(unittest.TestCase):
                   operation("l", "kernel", 100, 77, 1, "f")]
         self.assertEqual(self.row(self.run_on(whole(events))[1], "f", 1)[-2:], ["35", "%"])
 
+    def test_faster_than_the_machine_at_its_best_is_explained(self):
+        self.machine.write_text(json.dumps(MACHINE))
+        self.assertNotIn("above 100", self.run_on(whole(STEPS))[1])
+        event = operation("k", "kernel", 0, 10, 1, "f", bytes=600_000)  # 60 GB/s of 40
+        _, text = self.run_on(whole([event]))
+        self.assertEqual(self.row(text, "k")[-2:], ["150", "%"])
+        self.assertIn("above 100 %", text)
+
     def test_copies_on_the_device_move_twice_their_bytes_and_fp64_has_its_own_peak(self):
         self.machine.write_text(json.dumps(MACHINE))
         events = [operation("copy device to device", "copy", 0, 10, 1, "a", bytes=50_000),
