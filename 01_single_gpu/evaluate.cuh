@@ -25,6 +25,7 @@ inline std::vector<std::uint32_t> all_samples(const Dataset& data) {
 template <class T>
 EvaluationSums evaluate(Model<T>& model, const Loss<T>& loss, const Dataset& data, SampleIds chosen,
                         cudaStream_t stream) {
+  const cuda::Range range("evaluate");
   const auto max_batch = static_cast<std::size_t>(model.max_batch());
   std::vector<T> inputs(max_batch * static_cast<std::size_t>(data.input_size()));
   std::vector<T> targets(max_batch * static_cast<std::size_t>(data.output_size()));

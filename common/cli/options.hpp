@@ -49,6 +49,7 @@ struct Options {
   int device = 0;            ///< index among the visible CUDA devices
   std::string metrics;       ///< JSON lines, one a step; empty: none
   std::string dump_samples;  ///< JSON lines with the sample ids of each step; empty: none
+  std::string trace;         ///< Chrome trace of the work on the device; empty: none
   std::string save;          ///< checkpoint, written at the end; empty: none
   int save_every = 0;        ///< also after every so many steps; 0: only at the end
   std::string resume;        ///< checkpoint to go on from; empty: from the first weights

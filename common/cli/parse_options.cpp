@@ -97,6 +97,9 @@ void add_machine_options(OptionTable& table, Options& options) {
   table.add(Shown::in_help_all, "--dump-samples", "FILE", "none",
             "writes JSON lines with the sample ids of each step",
             [&](const std::string& text) { options.dump_samples = text; });
+  table.add(Shown::in_help_all, "--trace", "FILE", "none",
+            "writes when what ran on the device, as a Chrome trace",
+            [&](const std::string& text) { options.trace = text; });
   table.add(Shown::in_help_all, "--save", "FILE", "none",
             "writes weights and optimizer at the end, as safetensors",
             [&](const std::string& text) { options.save = text; });
@@ -198,6 +201,7 @@ void check_together(const Options& options) {
   }
   check_outputs({{"--metrics", options.metrics},
                  {"--dump-samples", options.dump_samples},
+                 {"--trace", options.trace},
                  {"--save", options.save}});
   if (options.save_every > 0 && options.save.empty()) {
     throw OptionError("--save-every needs --save FILE, the file to write");

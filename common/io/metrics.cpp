@@ -94,6 +94,7 @@ void MetricsFile::end(const TrainingResult& result) {
                          {"parameter_checksum", checksum_text(result.parameter_checksum)},
                          {"samples_per_second", result.samples_per_second},
                          {"traffic", traffic_json(result.traffic)},
+                         {"peak_device_bytes", result.peak_device_bytes},
                          {"interrupted", result.interrupted}}));
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -54,6 +55,7 @@ struct TrainingResult {
   std::vector<Traffic> traffic_by_formula;               ///< what it should be, where known
   std::uint64_t parameter_checksum = 0;                  ///< FNV-1a over the bits of all parameters
   double samples_per_second = 0;                         ///< without the first step, which warms up
+  std::size_t peak_device_bytes = 0;  ///< the most that buffers on the device held at one time
   std::string device_name;
   bool simulated = false;    ///< the device is a simulated GPU: times are not those of a GPU
   bool interrupted = false;  ///< ended early by SIGINT or SIGTERM

@@ -13,6 +13,7 @@ Loader<T>::Loader(const Dataset& data, LossKind loss, int max_batch, std::option
   const std::size_t labels = wants_labels ? samples : 0;
   const std::size_t targets =
       wants_labels ? 0 : samples * static_cast<std::size_t>(data.output_size());
+  cuda::name_stream(stream_, "loader");
   for (Slot& slot : slots_) {
     slot.host_inputs = cuda::PinnedBuffer<T>(inputs);
     slot.host_labels = cuda::PinnedBuffer<std::int32_t>(labels);
@@ -44,6 +45,7 @@ Batch<T> Loader<T>::load(const MicroBatch& micro, const std::optional<MicroBatch
 
 template <class T>
 void Loader<T>::start_copy(Slot& slot, const MicroBatch& micro) {
+  const cuda::Range range("load", micro.step);
   const std::size_t samples = micro.samples.size();
   const std::size_t inputs = samples * static_cast<std::size_t>(data_.input_size());
   slot.copied.synchronize();

@@ -3,8 +3,6 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <cmath>
-#include <cstring>
 #include <exception>
 #include <iostream>
 #include <limits>
@@ -21,11 +19,13 @@
 #include "common/io/progress.hpp"
 #include "common/io/replace_file.hpp"
 #include "common/run/agree.hpp"
+#include "common/run/check_flags.hpp"
 #include "common/run/device.hpp"
 #include "common/run/fault.hpp"
 #include "common/run/loader.hpp"
 #include "common/run/scalar_ring.hpp"
 #include "common/run/signals.hpp"
+#include "common/run/trace_file.hpp"
 
 namespace ddp {
 namespace {
@@ -35,10 +35,10 @@ namespace {
 constexpr std::int64_t lead = 4;
 
 // Rank 0 alone writes.
-template <class File>
-std::optional<File> open_if_named(const std::string& path, const Ranks& ranks) {
+template <class File, class... Facts>
+std::optional<File> open_if_named(const Ranks& ranks, const std::string& path, Facts... facts) {
   if (path.empty() || ranks.rank() != 0) return std::nullopt;
-  return std::optional<File>(std::in_place, path);
+  return std::optional<File>(std::in_place, path, std::move(facts)...);
 }
 
 std::string checked_save_path(const Options& options, const Ranks& ranks) {
@@ -60,38 +60,6 @@ int cuda_runtime_version() {
   int version = 0;
   cuda::check(cudaRuntimeGetVersion(&version));
   return version;
-}
-
-/// Throws what the flags of a step say. Every rank sees the same ones, so with several it is an
-/// error that one of them tells for all.
-void check_flags(const Ranks& ranks, std::int64_t step, unsigned flags, unsigned raised_by,
-                 double loss) {
-  std::string where = " in step " + std::to_string(step);
-  if (ranks.size() == 1) raised_by = 1;
-  where += raised_by == 0 ? " on all ranks" : " on rank " + std::to_string(raised_by - 1);
-  const auto fail = [&](const Error& error) {
-    if (ranks.size() > 1) throw AgreedError(error.code(), error.what());
-  };
-  if (flags & label_out_of_range) {
-    const InputError error("label out of range" + where);
-    fail(error);
-    throw error;
-  }
-  if (!std::isfinite(loss)) flags |= non_finite_loss;
-  std::string what;
-  const auto add = [&](StepFlag flag, const char* name) {
-    if (flags & flag) what += (what.empty() ? "" : ", ") + std::string(name);
-  };
-  add(non_finite_loss, "loss");
-  add(non_finite_gradient, "gradient");
-  add(non_finite_update, "update (learning rate times gradient)");
-  if (!what.empty()) {
-    const NonFiniteError error(
-        "non-finite " + what + where +
-        "; the weights are those of the step before. A smaller --lr may help.");
-    fail(error);
-    throw error;
-  }
 }
 
 // Without the first step: it warms up.
@@ -117,8 +85,11 @@ struct Run<T>::Impl {
         ranks(run_ranks),
         fault(fault_from_environment(ranks.rank(), ranks.size())),
         device(select_device(options.device)),
-        metrics(open_if_named<MetricsFile>(options.metrics, ranks)),
-        sample_dump(open_if_named<SampleDump>(options.dump_samples, ranks)),
+        metrics(open_if_named<MetricsFile>(ranks, options.metrics)),
+        sample_dump(open_if_named<SampleDump>(ranks, options.dump_samples)),
+        trace(open_if_named<TraceFile>(
+            ranks, options.trace,
+            TraceFile::Process{std::string(stage), ranks.rank(), device.name, device.simulated})),
         save_path(checked_save_path(options, ranks)),
         data(load_data(options)),
         sampler(data.train.size(), options.global_batch, options.seed, options.shuffle),
@@ -127,6 +98,7 @@ struct Run<T>::Impl {
         progress(std::cerr, progress_look_of_stderr(options.quiet || ranks.rank() != 0),
                  total_steps, sampler.steps_per_epoch()) {
     if (metrics) metrics->run(describe(stage), options);
+    cuda::restart_peak_device_bytes();  // what the loader holds counts
   }
 
   // An error elsewhere must not cost the lines of the steps that were good.
@@ -160,29 +132,6 @@ struct Run<T>::Impl {
     saved_position = position;
   }
 
-  /// Rank 0's state and position to all, which may not be able to read its file.
-  void share_state(const cuda::Stream& compute) {
-    if (ranks.size() == 1) return;
-    std::string bytes;
-    if (ranks.rank() == 0) {
-      bytes.assign(reinterpret_cast<const char*>(&position), sizeof position);
-      for (const NamedBuffer<T>& buffer : state) {
-        const auto values = cuda::download<T>(buffer.values.data(), buffer.values.size(), compute);
-        bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-      }
-    }
-    bytes = ranks.all_gather(bytes)[0];
-    if (ranks.rank() == 0) return;
-    std::memcpy(&position, bytes.data(), sizeof position);
-    const char* next = bytes.data() + sizeof position;
-    for (const NamedBuffer<T>& buffer : state) {
-      std::vector<T> values(buffer.values.size());
-      std::memcpy(values.data(), next, values.size() * sizeof(T));
-      next += values.size() * sizeof(T);
-      cuda::upload<T>(buffer.values.data(), values, compute);
-    }
-  }
-
   Step step_at(std::int64_t number) {
     Step step{number, sampler.epoch_of(number), sampler.batch(number), {}};
     for (const SampleIds samples : cut(step.samples, ranks.rank(), ranks.size())) {
@@ -204,26 +153,13 @@ struct Run<T>::Impl {
   /// The mean over the whole test set, of which each rank has seen a share.
   Evaluation mean_of_all(const EvaluationSums& mine) const {
     EvaluationSums all{0, 0, 0};
-    const std::string bytes(reinterpret_cast<const char*>(&mine), sizeof mine);
-    for (const std::string& text : ranks.all_gather(bytes)) {
-      EvaluationSums sums;
-      std::memcpy(&sums, text.data(), sizeof sums);
+    for (const EvaluationSums& sums : all_gather_value(ranks, mine)) {
       all.loss_sum += sums.loss_sum;
       all.correct += sums.correct;
       all.samples += sums.samples;
     }
     const auto samples = static_cast<double>(all.samples);
     return {all.loss_sum / samples, all.correct / samples};
-  }
-
-  std::vector<Traffic> traffic_of_all() const {
-    const Traffic mine = ranks.traffic();
-    std::vector<Traffic> all;
-    for (const std::string& text :
-         ranks.all_gather({reinterpret_cast<const char*>(&mine), sizeof mine})) {
-      std::memcpy(&all.emplace_back(), text.data(), sizeof mine);
-    }
-    return all;
   }
 
   void read(const typename ScalarRing<T>::Arrival& arrival) {
@@ -252,6 +188,7 @@ struct Run<T>::Impl {
   const Device device;
   std::optional<MetricsFile> metrics;
   std::optional<SampleDump> sample_dump;
+  std::optional<TraceFile> trace;
   const std::string save_path;
   const TrainAndTest data;
   BatchSampler sampler;
@@ -267,6 +204,7 @@ struct Run<T>::Impl {
   std::int64_t last_step = std::numeric_limits<std::int64_t>::max();  // by a signal
   Step current{};
   std::optional<Step> following;
+  std::optional<cuda::Range> step_range;  // from one advance() to the next
   bool started = false;
   bool interrupted = false;
   bool failed = false;  // a step was not good, nor are those after it
@@ -313,13 +251,14 @@ void Run<T>::track(std::vector<NamedBuffer<T>> state, const cuda::Stream& comput
     }
     impl_->position = step;
   });
-  impl_->share_state(compute);
+  impl_->position = share_state<T>(impl_->ranks, impl_->position, impl_->state, compute);
 }
 
 template <class T>
 void Run<T>::advance() {
   const std::int64_t next = impl_->position + 1;
   const bool stop = impl_->ranks.size() == 1 ? stop_requested() : impl_->last_step < next;
+  impl_->step_range.reset();
   impl_->interrupted = next <= impl_->total_steps && stop;
   if (next > impl_->total_steps || impl_->interrupted) {
     impl_->current = {};
@@ -329,6 +268,7 @@ void Run<T>::advance() {
   impl_->following.reset();
   if (next < impl_->total_steps) impl_->following = impl_->step_at(next + 1);
   impl_->position = next;
+  impl_->step_range.emplace("step", next);
 }
 
 template <class T>
@@ -348,7 +288,10 @@ bool Run<T>::done() const {
 
 template <class T>
 Batch<T> Run<T>::load(const MicroBatch& micro, const cuda::Stream& compute) {
-  if (!std::exchange(impl_->started, true)) impl_->ring.start(compute);
+  if (!std::exchange(impl_->started, true)) {
+    cuda::name_stream(compute, "compute");
+    impl_->ring.start(compute);
+  }
   if (micro.index == 0 && impl_->sample_dump) impl_->dump_samples(impl_->current);
   const std::vector<MicroBatch>& mine = impl_->current.micro_batches;
   const auto next_index = static_cast<std::size_t>(micro.index) + 1;
@@ -365,6 +308,7 @@ template <class T>
 void Run<T>::record(const Step& step, const StepScalars<T>* scalars, double learning_rate,
                     const cuda::Stream& compute) {
   trigger(impl_->fault, step.number);
+  const cuda::Range range("record");
   impl_->ring.push({step.number, step.epoch, step.count(), learning_rate}, scalars, compute);
   impl_->read_done();
   while (impl_->ring.waiting() > static_cast<std::size_t>(lead)) impl_->read(impl_->ring.pop());
@@ -392,12 +336,14 @@ TrainingResult Run<T>::finish(std::span<const std::span<const T>> parameters,
   }
   TrainingResult result;
   result.test = impl_->mean_of_all(test);
-  result.traffic = impl_->traffic_of_all();
+  result.traffic = all_gather_value(impl_->ranks, impl_->ranks.traffic());
   result.parameter_checksum = checksum.value();
   result.samples_per_second = samples_per_second(impl_->steps);
   result.device_name = impl_->device.name;
   result.simulated = impl_->device.simulated;
   result.interrupted = impl_->interrupted;
+  result.peak_device_bytes = cuda::peak_device_bytes();
+  if (impl_->trace) impl_->trace->write();
   if (impl_->metrics) impl_->metrics->end(result);
   result.steps = std::move(impl_->steps);
   result.gradient_differences = std::move(impl_->gradient_differences);
