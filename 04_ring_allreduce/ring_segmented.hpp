@@ -10,6 +10,7 @@
 #include "04_ring_allreduce/chunk_plan.hpp"
 #include "04_ring_allreduce/exchange.hpp"
 #include "common/cuda/buffer.hpp"
+#include "common/cuda/stream.hpp"
 #include "common/mpi/communicator.hpp"
 
 namespace ddp {
@@ -38,14 +39,41 @@ class RingSegmentedAllReduce final : public AllReduce<T> {
   void sum(std::span<const T> input, std::span<T> output, cudaStream_t stream) override;
 
  private:
-  struct Items;
+  static constexpr std::size_t segment_bytes = std::size_t{256} << 10;
+  static constexpr std::size_t receives_under_way = 4;
+  static constexpr std::size_t sends_under_way = 12;  // the right neighbour may be that late
+  static constexpr std::size_t slots = receives_under_way + 1;  // one is added meanwhile
+
+  void plan(std::span<const T> input, std::span<T> output, cudaStream_t stream);
+  Chunk segment_at(std::size_t item, int later) const;
+  std::span<const T> outgoing(std::size_t item) const;
+  std::span<T> incoming(std::size_t item) const;
+  std::span<T> device_slot(std::size_t item) const;
+  void start(std::size_t item);
+  void take(std::size_t item);
+  void finish_sends(std::size_t end);
 
   const mpi::Communicator& communicator_;
   const bool device_pointers_;
   const int rank_;
   const int ranks_;
-  GrowingBuffer<cuda::DeviceBuffer<T>> device_slots_;
-  GrowingBuffer<cuda::PinnedBuffer<T>> pinned_slots_;
+
+  GrowingBuffer<cuda::DeviceBuffer<T>> device_slots_;  // what was received and not yet added
+  GrowingBuffer<cuda::PinnedBuffer<T>> pinned_slots_;  // without device pointers: all messages
+  std::vector<cuda::Event> added_;                     // of the item in each slot
+
+  // Of the present call.
+  std::span<const T> input_;
+  std::span<T> output_;
+  cudaStream_t stream_ = nullptr;
+  std::size_t segments_ = 0;  // K
+  std::size_t reduced_ = 0;   // items of the first phase; the second has as many
+  std::size_t slot_size_ = 0;
+  T* device_ = nullptr;
+  T* pinned_ = nullptr;
+  std::vector<mpi::Request> receives_;
+  std::vector<mpi::Request> sends_;
+  std::size_t finished_sends_ = 0;
 };
 
 }  // namespace ddp
