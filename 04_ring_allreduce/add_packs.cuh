@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <span>
 
-#include "03_naive_allreduce/add.cuh"
+#include "02_grad_accum/add.cuh"
 #include "common/cuda/launch.hpp"
 
 namespace ddp {

@@ -5,24 +5,11 @@
 #include <cstddef>
 #include <span>
 
+#include "03_naive_allreduce/device_messages.hpp"
 #include "common/cuda/buffer.hpp"
 #include "common/mpi/communicator.hpp"
 
 namespace ddp {
-
-/// Memory that grows to the largest size that was asked for, and loses its values when it does. So
-/// only the first step of a training run allocates.
-template <class Buffer>
-class GrowingBuffer {
- public:
-  Buffer& of_size(std::size_t size) {
-    if (buffer_.size() < size) buffer_ = Buffer(size);
-    return buffer_;
-  }
-
- private:
-  Buffer buffer_;
-};
 
 /// Sends device memory to one rank while it receives from another: what each step of a ring and of
 /// a tree does. Neither waits for the other to be done, so a circle of ranks that all send cannot

@@ -1,6 +1,6 @@
 #include "04_ring_allreduce/ring_allreduce.hpp"
 
-#include "03_naive_allreduce/add.cuh"
+#include "02_grad_accum/add.cuh"
 #include "03_naive_allreduce/check_spans.hpp"
 
 namespace ddp {

@@ -3,7 +3,7 @@
 #include <bit>
 #include <string>
 
-#include "03_naive_allreduce/add.cuh"
+#include "02_grad_accum/add.cuh"
 #include "03_naive_allreduce/check_spans.hpp"
 #include "common/errors.hpp"
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ class Ranks {
   virtual std::vector<std::string> all_gather(const std::string& text) const = 0;
   /// Of this rank, so far.
   virtual Traffic traffic() const = 0;
+  /// Notes the step that begins, for messages about failures.
+  virtual void set_step(std::int64_t) const {}
 };
 
 /// One process that trains alone.

@@ -268,6 +268,7 @@ void Run<T>::advance() {
   impl_->following.reset();
   if (next < impl_->total_steps) impl_->following = impl_->step_at(next + 1);
   impl_->position = next;
+  impl_->ranks.set_step(next);
   impl_->step_range.emplace("step", next);
 }
 
