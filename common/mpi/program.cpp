@@ -54,7 +54,6 @@ int run_program(int argc, char** argv, std::string_view stage,
   }
   if (!options) return static_cast<int>(ExitCode::success);
 
-  reserve_termination_signal();
   end_job_on_uncaught_exception();
   const Environment environment(options->share_device ? DeviceUse::shared : DeviceUse::own,
                                 options->device);

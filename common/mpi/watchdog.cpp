@@ -2,11 +2,11 @@
 
 #include <fmt/core.h>
 #include <signal.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <string>
+#include <atomic>
+#include <utility>
 
 #include "common/errors.hpp"
 #include "common/mpi/failure.hpp"
@@ -21,38 +21,33 @@ constexpr Seconds longest_look{0.05};
 constexpr Seconds patience_after_signal{0.5};
 constexpr int terminated_by_signal = 128 + SIGTERM;
 
-sigset_t termination_signal() {
-  sigset_t signals;
-  sigemptyset(&signals);
-  sigaddset(&signals, SIGTERM);
-  return signals;
-}
+// Lock-free, so a handler may touch it.
+constinit std::atomic<int> termination_signals = 0;
+extern "C" void count_termination(int) { ++termination_signals; }
 
 }  // namespace
 
-void reserve_termination_signal() {
-  const sigset_t signals = termination_signal();
-  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+Watchdog::Watchdog(const CallBoard& board, Seconds timeout) : board_(board), timeout_(timeout) {
+  termination_signals = 0;
+  struct sigaction action {};
+  action.sa_handler = count_termination;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGTERM, &action, &previous_termination_);
+  thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
-Watchdog::Watchdog(const CallBoard& board, Seconds timeout)
-    : board_(board),
-      timeout_(timeout),
-      thread_([this](const std::stop_token& stop) { watch(stop); }) {}
-
-Watchdog::~Watchdog() = default;
+Watchdog::~Watchdog() {
+  thread_.request_stop();
+  thread_.join();
+  sigaction(SIGTERM, &previous_termination_, nullptr);
+}
 
 void Watchdog::watch(const std::stop_token& stop) {
-  const sigset_t signals = termination_signal();
   const Seconds look =
       timeout_ > Seconds::zero() ? std::min(longest_look, timeout_ / 4) : longest_look;
-  const timespec time{0, static_cast<long>(look.count() * 1e9)};
   while (!stop.stop_requested()) {
-    if (sigtimedwait(&signals, nullptr, &time) == SIGTERM) {
-      if (first_signal_ != std::chrono::steady_clock::time_point{}) exit_terminated();
-      first_signal_ = std::chrono::steady_clock::now();
-      ask_to_stop();
-    }
+    std::this_thread::sleep_for(look);
     check_termination();
     check_time();
   }
@@ -69,7 +64,13 @@ void Watchdog::check_time() const {
 }
 
 void Watchdog::check_termination() {
-  if (first_signal_ == std::chrono::steady_clock::time_point{}) return;
+  const int signals = termination_signals.load();
+  if (signals == 0) return;
+  if (std::exchange(signals_seen_, signals) == 0) {
+    first_signal_ = std::chrono::steady_clock::now();
+    ask_to_stop();
+  }
+  if (signals > 1) exit_terminated();
   if (std::chrono::steady_clock::now() - first_signal_ < patience_after_signal) return;
   const LastCall call = own_record().read();
   if (call.waiting && Seconds(call.seconds) >= patience_after_signal) exit_terminated();

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <signal.h>
+
 #include <chrono>
 #include <thread>
 
@@ -7,12 +9,9 @@
 
 namespace ddp::mpi {
 
-/// Keeps SIGTERM from every thread that the calling one will start, and from itself: it is for the
-/// watchdog. To be called before MPI, CUDA or anybody else starts threads.
-void reserve_termination_signal();
-
 /// A thread that watches over this rank's last call, and ends the job where it takes too long. It
-/// uses neither MPI nor the device, which may be stuck.
+/// uses neither MPI nor the device, which may be stuck. One at a time: a signal's handler belongs
+/// to the process.
 ///
 /// Note [Signals in a job of ranks]
 ///
@@ -21,8 +20,8 @@ void reserve_termination_signal();
 /// also what somebody sends who wants a job to stop. So it asks the run to stop, and a rank that
 /// then sits in one call for half a second, because its peer is gone, says where it waits and
 /// exits. A second SIGTERM ends the rank at once. Where a rank has reported why the job ends, the
-/// others are silent. The watchdog's thread takes the signal (sigtimedwait), so that all this is
-/// ordinary code.
+/// others are silent. The handler only counts, which is safe in one; the watchdog's thread does the
+/// rest.
 class Watchdog {
  public:
   /// Ends the job with exit code 5 once this rank has been inside one call for `timeout`; 0: never.
@@ -39,8 +38,10 @@ class Watchdog {
 
   const CallBoard& board_;
   const std::chrono::duration<double> timeout_;
-  std::chrono::steady_clock::time_point first_signal_{};  // the epoch: none has come
-  std::jthread thread_;                                   // last: it uses the others
+  struct sigaction previous_termination_ {};
+  int signals_seen_ = 0;
+  std::chrono::steady_clock::time_point first_signal_{};
+  std::jthread thread_;  // last: it uses the others
 };
 
 }  // namespace ddp::mpi

@@ -21,7 +21,8 @@ StopSignals::StopSignals() {
   action.sa_flags = SA_RESTART | SA_RESETHAND;  // the second one acts as if there were no handler
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &previous_interrupt_);
-  sigaction(SIGTERM, &action, &previous_terminate_);
+  sigaction(SIGTERM, nullptr, &previous_terminate_);
+  if (previous_terminate_.sa_handler == SIG_DFL) sigaction(SIGTERM, &action, nullptr);
 }
 
 StopSignals::~StopSignals() {
