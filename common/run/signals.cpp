@@ -21,13 +21,16 @@ StopSignals::StopSignals() {
   action.sa_flags = SA_RESTART | SA_RESETHAND;  // the second one acts as if there were no handler
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &previous_interrupt_);
-  sigaction(SIGTERM, &action, &previous_terminate_);
+  sigaction(SIGTERM, nullptr, &previous_terminate_);
+  if (previous_terminate_.sa_handler == SIG_DFL) sigaction(SIGTERM, &action, nullptr);
 }
 
 StopSignals::~StopSignals() {
   sigaction(SIGINT, &previous_interrupt_, nullptr);
   sigaction(SIGTERM, &previous_terminate_, nullptr);
 }
+
+void ask_to_stop() { request_stop(0); }
 
 bool StopSignals::received() const { return stop_requested.load(std::memory_order_relaxed); }
 

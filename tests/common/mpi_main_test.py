@@ -58,7 +58,7 @@ class Main(unittest.TestCase):
             self.assertIn(message, done.stdout)
             self.assertIn("which this rank has left", done.stderr)
             self.assertRegex(done.stderr, r"  rank 0: step 0, waiting for [\d.]+ s in a barrier\n")
-            self.assertLess(done.seconds, 10)
+            self.assertLess(done.seconds, 25)  # it did not wait for the limit
 
     def test_an_unread_message_is_a_failure_that_names_it(self):
         done = run("a message is left unread,nothing*")
@@ -81,7 +81,7 @@ class Main(unittest.TestCase):
         self.assertIn("test 'rank 1 does not come' is not done after 3 s\n", done.stderr)
         self.assertIn("  missing: rank 1; others wait for it, and it is in no call\n", done.stderr)
         self.assertIn("  rank 1: step 3, in no call so far\n", done.stderr)
-        self.assertLess(done.seconds, 10)
+        self.assertLess(done.seconds, 30)
 
     def test_the_first_failure_stops_where_that_is_asked_for(self):
         done = run("a check fails on rank 1,nothing*", DDP_STOP_AT_FIRST_FAILURE="1")
