@@ -44,6 +44,19 @@ Traffic naive_traffic(std::int64_t bytes, int rank, int world_size) {
   return {messages, messages * bytes, messages, messages * bytes};
 }
 
+std::vector<Traffic> naive_traffic_of_run(std::size_t steps, std::span<const std::size_t> counts,
+                                          std::size_t size, int world_size) {
+  std::vector<Traffic> ranks(static_cast<std::size_t>(world_size));
+  for (int rank = 0; rank < world_size; ++rank) {
+    Traffic step;
+    for (const std::size_t count : counts) {
+      step = step + naive_traffic(static_cast<std::int64_t>(count * size), rank, world_size);
+    }
+    ranks[static_cast<std::size_t>(rank)] = static_cast<std::int64_t>(steps) * step;
+  }
+  return ranks;
+}
+
 template class NaiveAllReduce<float>;
 template class NaiveAllReduce<double>;
 

@@ -2,7 +2,9 @@
 
 #include <cuda_runtime.h>
 
+#include <cstdint>
 #include <span>
+#include <vector>
 
 #include "03_naive_allreduce/all_reduce.hpp"
 #include "03_naive_allreduce/device_messages.hpp"
@@ -47,5 +49,9 @@ class NaiveAllReduce final : public AllReduce<T> {
 
 /// What one all-reduce of `bytes` costs `rank` by the table above.
 Traffic naive_traffic(std::int64_t bytes, int rank, int world_size);
+
+/// The same of `steps` steps with all-reduces of `counts` elements of `size` bytes, for every rank.
+std::vector<Traffic> naive_traffic_of_run(std::size_t steps, std::span<const std::size_t> counts,
+                                          std::size_t size, int world_size);
 
 }  // namespace ddp

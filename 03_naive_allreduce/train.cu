@@ -64,7 +64,11 @@ TrainingResult train_in(const Options& options, const mpi::Communicator& ranks) 
   const auto test_samples = all_samples(run.test_data());
   const EvaluationSums test = evaluate(model, loss, run.test_data(),
                                        shard_of(test_samples, ranks.rank(), ranks.size()), stream);
-  return run.finish(parameters.value_views(), test, stream);
+  TrainingResult result = run.finish(parameters.value_views(), test, stream);
+  const auto counts = reduced_counts(parameters, ranks.size(), options.by_parameter);
+  result.traffic_by_formula =
+      naive_traffic_of_run(result.steps.size(), counts, sizeof(T), ranks.size());
+  return result;
 }
 
 }  // namespace

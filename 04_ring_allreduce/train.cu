@@ -13,6 +13,7 @@
 #include "03_naive_allreduce/replicas.hpp"
 #include "03_naive_allreduce/step_sums.cuh"
 #include "04_ring_allreduce/make_all_reduce.hpp"
+#include "04_ring_allreduce/traffic.hpp"
 #include "common/run/run.hpp"
 
 namespace ddp::ring_allreduce {
@@ -65,7 +66,11 @@ TrainingResult train_in(const Options& options, const mpi::Communicator& ranks) 
   const auto test_samples = all_samples(run.test_data());
   const EvaluationSums test = evaluate(model, loss, run.test_data(),
                                        shard_of(test_samples, ranks.rank(), ranks.size()), stream);
-  return run.finish(parameters.value_views(), test, stream);
+  TrainingResult result = run.finish(parameters.value_views(), test, stream);
+  const auto counts = reduced_counts(parameters, ranks.size(), options.by_parameter);
+  result.traffic_by_formula =
+      traffic_of_run(options.allreduce, result.steps.size(), counts, sizeof(T), ranks.size());
+  return result;
 }
 
 }  // namespace

@@ -15,7 +15,7 @@ class MetricsError(Exception):
 
 
 def read_metrics(path):
-    events = {"run": [], "step": [], "end": []}
+    events = {"run": [], "step": [], "check": [], "end": []}
     try:
         with open(path, encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):

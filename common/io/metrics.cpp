@@ -47,6 +47,7 @@ Json traffic_json(const std::vector<Traffic>& traffic) {
                      {"bytes_sent", rank.bytes_sent},
                      {"messages_received", rank.messages_received},
                      {"bytes_received", rank.bytes_received}});
+    if (rank.modelled_seconds > 0) ranks.back()["modelled_seconds"] = rank.modelled_seconds;
   }
   return ranks;
 }

@@ -14,7 +14,19 @@ struct Traffic {
   std::int64_t bytes_sent = 0;
   std::int64_t messages_received = 0;
   std::int64_t bytes_received = 0;
+  double modelled_seconds = 0;  ///< that the messages would take over the link of SIMGPU_LINK
 };
+
+/// Of `count` times the same.
+inline Traffic operator*(std::int64_t count, const Traffic& one) {
+  return {count * one.messages_sent, count * one.bytes_sent, count * one.messages_received,
+          count * one.bytes_received, static_cast<double>(count) * one.modelled_seconds};
+}
+inline Traffic operator+(const Traffic& a, const Traffic& b) {
+  return {a.messages_sent + b.messages_sent, a.bytes_sent + b.bytes_sent,
+          a.messages_received + b.messages_received, a.bytes_received + b.bytes_received,
+          a.modelled_seconds + b.modelled_seconds};
+}
 
 /// One line of the metrics.
 struct StepRecord {

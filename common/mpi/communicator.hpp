@@ -111,7 +111,11 @@ class Communicator final : public Ranks {
   void barrier() const;
 
   /// Since the communicator was made.
-  Traffic traffic() const override { return traffic_; }
+  Traffic traffic() const override {
+    Traffic traffic = traffic_;
+    traffic.modelled_seconds = modelled_seconds();
+    return traffic;
+  }
 
   /// With a simulated link: the time that this rank's messages have taken so far, had nothing else
   /// taken any. It depends on the program alone, not on the machine. Without a link 0.

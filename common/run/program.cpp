@@ -15,6 +15,29 @@
 namespace ddp {
 namespace {
 
+// One line a rank: what it sent and received in all steps, counted, and what it should be.
+void print_traffic(const TrainingResult& result) {
+  if (result.traffic.size() < 2) return;
+  const bool modelled = result.traffic.front().modelled_seconds > 0;
+  fmt::print("\n  rank  messages sent      bytes sent  bytes received      by formula{}\n",
+             modelled ? "  modelled s" : "");
+  for (std::size_t rank = 0; rank < result.traffic.size(); ++rank) {
+    const Traffic& counted = result.traffic[rank];
+    std::string formula = "-";
+    if (!result.traffic_by_formula.empty()) {
+      const Traffic& expected = result.traffic_by_formula[rank];
+      const bool equal = counted.messages_sent == expected.messages_sent &&
+                         counted.bytes_sent == expected.bytes_sent &&
+                         counted.bytes_received == expected.bytes_received;
+      formula = equal ? "equal" : fmt::format("{} sent", expected.bytes_sent);
+    }
+    fmt::print("  {:>4}  {:>13}  {:>14}  {:>14}  {:>14}", rank, counted.messages_sent,
+               counted.bytes_sent, counted.bytes_received, formula);
+    if (modelled) fmt::print("  {:>10.4f}", counted.modelled_seconds);
+    fmt::print("\n");
+  }
+}
+
 void print(const TrainingResult& result) {
   const auto row = [](std::string_view name, const std::string& value) {
     fmt::print("{:<20} {}\n", name, value);
@@ -36,6 +59,7 @@ void print(const TrainingResult& result) {
   row("peak device memory",
       fmt::format("{:.1f} MiB", static_cast<double>(result.peak_device_bytes) / (1 << 20)));
   row("parameter checksum", checksum_text(result.parameter_checksum));
+  print_traffic(result);
   if (result.simulated) fmt::print("simulated GPU: times are not those of a GPU\n");
 }
 
