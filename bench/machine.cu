@@ -10,9 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <exception>
 #include <functional>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,6 +19,7 @@
 #include "common/cuda/buffer.hpp"
 #include "common/cuda/launch.hpp"
 #include "common/cuda/stream.hpp"
+#include "common/errors.hpp"
 
 namespace ddp::bench {
 namespace {
@@ -128,7 +127,7 @@ class Report {
 
  private:
   [[noreturn]] void fail() const {
-    throw std::runtime_error(path_ + ": cannot be written: " + std::strerror(errno));
+    throw InputError(path_ + ": cannot be written: " + std::strerror(errno));
   }
   std::string path_;
   std::FILE* file_;
@@ -226,8 +225,8 @@ int main(int argc, char** argv) {
   }
   try {
     ddp::bench::measure(argv[1], argc > 2 ? std::max(1, std::atoi(argv[2])) : 21);
-  } catch (const std::exception& error) {
+  } catch (const ddp::Error& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
-    return 1;
+    return static_cast<int>(error.code());
   }
 }

@@ -228,8 +228,41 @@ def try_mutant(mutant, copy, build, have_data=True):
             path.write_text(original)
 
 
-def try_all(mutants, copy, build, have_data=True, say=print, limit=None):
-    """Tries each mutant, none after `limit` seconds; returns its verdict by name."""
+class Healthy:
+    """The copy without a mistake in it, whose tests must pass before one is planted."""
+
+    def __init__(self, build):
+        self.build, self.configured, self.passed = build, False, set()
+
+    def check(self, mutants):
+        """Builds and runs the tests of the mutants that have not passed yet."""
+        new = [m for m in mutants if not self.passed.issuperset(m["tests"])]
+        tests = sorted({test for m in new for test in m["tests"]} - self.passed)
+        targets = [target for m in new for target in m["targets"]]
+        if not new:
+            return
+        for ready in (lambda: self.configured or self.build.configure(),
+                      lambda: self.build.build(targets), lambda: self.build.test(tests)):
+            ok, output = ready()
+            if not ok:
+                raise Problem(f"the project does not build or its tests fail as it is:\n{output}")
+        self.configured = (True, "")
+        self.passed |= set(tests)
+
+
+def in_turns(mutants, commit):
+    """In an order that the commit decides, so that each is among the first at some commit; those
+    with the same tests stay together, which are built once."""
+    names = sorted(mutants)
+    random.Random(commit).shuffle(names)
+    tests = [mutants[name]["tests"] for name in names]
+    return {name: mutants[name] for name in sorted(names, key=lambda n: tests.index(
+        mutants[n]["tests"]))}
+
+
+def try_all(mutants, copy, build, have_data=True, say=print, limit=None, before=lambda _: None):
+    """Tries each mutant after before(mutant), none after `limit` seconds; returns its verdict by
+    name."""
     verdicts = {}
     start = time.monotonic()
     for number, (name, mutant) in enumerate(mutants.items(), 1):
@@ -237,6 +270,7 @@ def try_all(mutants, copy, build, have_data=True, say=print, limit=None):
         if limit is not None and begin - start >= limit:
             verdicts[name] = "not tried"
             continue
+        before(mutant)
         verdict, output = try_mutant(mutant, copy, build, have_data)
         verdicts[name] = verdict
         seconds = time.monotonic() - begin
@@ -301,7 +335,7 @@ def main(arguments):
     arguments = parse_arguments(arguments)
     mutants = chosen_mutants(ROOT, arguments)
     if not mutants:
-        print("mutants: none of their files changed")
+        print("mutants: none of their files or tests changed")
         return 0
     if arguments.list:
         print(table(mutants, {n: " ".join(m["tests"]) for n, m in mutants.items()}, "tests"))
@@ -310,26 +344,20 @@ def main(arguments):
     build = Build(copy, ROOT / "build/mutants/build", arguments.jobs)
     copy.mkdir(parents=True, exist_ok=True)
     update_copy(ROOT, copy)
-    every = list(mutants.values())
-    print(f"mutants: {len(every)}; first the tests without any, in build/mutants", flush=True)
-    for ok, output in (
-        build.configure(),
-        build.build([target for m in every for target in m["targets"]]),
-        build.test(sorted({test for m in every for test in m["tests"]})),
-    ):
-        if not ok:
-            raise Problem(f"the project does not build or its tests fail as it is:\n{output}")
-    print(f"mutants: these pass ({time.monotonic() - begin:.0f} s)", flush=True)
-    if arguments.limit is not None:  # by commit, so that over some commits each has its turn
-        names = sorted(mutants)
-        random.Random(git(ROOT, "rev-parse", "HEAD") or "").shuffle(names)
-        mutants = {name: mutants[name] for name in names}
-    verdicts = try_all(mutants, copy, build, not missing_data(),
-                       lambda text: print(text, flush=True), arguments.limit)
+    healthy = Healthy(build)
+    if arguments.limit is None:
+        print(f"mutants: {len(mutants)}; first the tests without any, in build/mutants", flush=True)
+        healthy.check(mutants.values())
+        print(f"mutants: these pass ({time.monotonic() - begin:.0f} s)", flush=True)
+    else:
+        print(f"mutants: {len(mutants)}, none after {arguments.limit:g} s", flush=True)
+        mutants = in_turns(mutants, git(ROOT, "rev-parse", "HEAD") or "")
+    verdicts = try_all(mutants, copy, build, not missing_data(), lambda text: print(text, flush=True),
+                       arguments.limit, lambda mutant: healthy.check([mutant]))
     bad = [name for name, verdict in verdicts.items() if verdict not in GOOD]
     print("\n" + table(mutants, verdicts))
     tried = sum(verdict != "not tried" for verdict in verdicts.values())
-    print(f"mutants: {tried} of {len(every)} planted, {len(bad)} not caught as expected"
+    print(f"mutants: {tried} of {len(mutants)} planted, {len(bad)} not caught as expected"
           f" ({time.monotonic() - begin:.0f} s)")
     return 1 if bad else 0
 

@@ -128,6 +128,34 @@ class Trial(unittest.TestCase):
             self.assertEqual(list(verdicts.values()), expected)
         self.assertIn("not tried", mutants.GOOD)
 
+    def test_an_order_by_commit_that_keeps_those_with_the_same_tests_together(self):
+        entries = {str(n): {"tests": [f"t{n % 3}"]} for n in range(12)}
+        orders = {commit: list(mutants.in_turns(entries, commit)) for commit in "abcdef"}
+        for names in orders.values():
+            self.assertEqual(sorted(names, key=int), list(entries))
+            tests = [entries[name]["tests"][0] for name in names]
+            self.assertEqual(sum(a != b for a, b in zip(tests, tests[1:])), 2)
+        self.assertGreater(len({names[0] for names in orders.values()}), 2)
+        self.assertEqual(list(mutants.in_turns(entries, "a")), orders["a"])
+
+    def test_the_healthy_project_is_built_and_tested_once(self):
+        calls, answer = [], [True]
+
+        def play(kind):
+            return lambda *names: (calls.append((kind, *names)), (answer[0], "output"))[1]
+
+        played = SimpleNamespace(**{kind: play(kind) for kind in ("configure", "build", "test")})
+        healthy = mutants.Healthy(played)
+        first = {"tests": ["a", "b"], "targets": ["x"]}
+        healthy.check([first])
+        healthy.check([first])
+        healthy.check([first, {"tests": ["c", "a"], "targets": ["y"]}])
+        self.assertEqual(calls, [("configure",), ("build", ["x"]), ("test", ["a", "b"]),
+                                 ("build", ["y"]), ("test", ["c"])])
+        answer[0] = False
+        with self.assertRaisesRegex(mutants.Problem, "output"):
+            healthy.check([{"tests": ["d"], "targets": ["z"]}])
+
     def test_the_table(self):
         entries = parse(ENTRY)
         played = SimpleNamespace(build=lambda _: (True, ""), test=lambda _: (True, "all passed"))

@@ -76,9 +76,9 @@ def read_trace(path):
         with open(path, encoding="utf-8") as file:
             text = file.read()
     except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(getattr(error, "strerror", None) or "is no text") from error
+        raise TraceError(getattr(error, "strerror", None) or "no text") from error
     if not text.strip():
-        raise TraceError("is empty: the run that should write it has not ended, or was killed")
+        raise TraceError("empty: the run that should write it has not ended, or was killed")
     try:
         whole = json.loads(text)
         rows, operations = {}, []
@@ -92,12 +92,12 @@ def read_trace(path):
         for operation in operations:
             rows.setdefault(operation.row, f"stream {operation.row[1]}")
     except json.JSONDecodeError as error:
-        raise TraceError(f"is cut off or damaged at line {error.lineno}: {error.msg}") from error
+        raise TraceError(f"cut off or damaged at line {error.lineno}: {error.msg}") from error
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         what = f"{type(error).__name__}: {error}"
-        raise TraceError(f"is JSON, but no trace of this course ({what})") from error
+        raise TraceError(f"JSON, but no trace of this course ({what})") from error
     if not operations:
-        raise TraceError("has no operations: was it a run of at least one step?")
+        raise TraceError("no operations: was it a run of at least one step?")
     return Trace(operations, rows, about)
 
 
@@ -342,7 +342,7 @@ def main(arguments=None):
         machine, about_machine = read_machine(chosen.machine, trace)
         print(report(trace, rank, chosen.step, machine, about_machine, columns))
     except TraceError as error:
-        print(f"trace: {chosen.file} {error}", file=sys.stderr)
+        print(f"trace: {chosen.file}: {error}", file=sys.stderr)
         return 3
     except LookupError as error:
         print(f"trace: {chosen.file}: {error.args[0]}", file=sys.stderr)

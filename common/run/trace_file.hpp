@@ -8,10 +8,10 @@
 namespace ddp {
 
 /// A run's operations on the device as Chrome trace events, for https://ui.perfetto.dev and for
-/// `./course trace`: one JSON object, a process a rank, a row a stream. An event has its kind as
-/// category, `ts` and `dur` in microseconds since the run began, and in `args` the step, the path
-/// of ranges around it ("forward/layers.0"), and bytes, floating-point operations and sizes where
-/// they are known.
+/// `course trace`: one JSON object, a process a rank, a row a stream. An event has its kind as
+/// category, its time in microseconds since the run began, and as arguments its step, the path of
+/// ranges around it ("forward/layers.0"), and bytes, floating-point operations and sizes where they
+/// are known.
 class TraceFile {
  public:
   struct Process {
@@ -20,7 +20,7 @@ class TraceFile {
     std::string device_name;
     bool simulated;
   };
-  /// About 2,800 steps of the default network, and 25 MB of file. `otherData` in the file says how
+  /// About 3,200 steps of the default network, and 19 MB of file. `otherData` in the file says how
   /// many operations came after these.
   static constexpr std::size_t most_operations = 100'000;
 

@@ -1,5 +1,6 @@
 #include <atomic>
 #include <chrono>
+#include <cstddef>
 #include <string>
 #include <thread>
 #include <utility>
@@ -24,6 +25,13 @@ template <class T, class Function>
 __global__ void apply_kernel(T* values, int count) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i < count) values[i] = Function::value(values[i]);
+}
+
+// Each turn needs the one before: no device does a million of them within 100 microseconds.
+__global__ void long_kernel(unsigned* value, unsigned turns) {
+  unsigned number = *value;
+  for (unsigned i = 0; i < turns; ++i) number = number * 1664525U + 1013904223U;
+  *value = number;
 }
 
 using Record = cuda::Tracer::Record;
@@ -198,6 +206,25 @@ TEST_CASE("What takes longer has the longer time, and what comes later the later
   CHECK(records[1].seconds >= 0.0199);
   CHECK(records[2].start - records[0].start >= 0.0199);
   CHECK(records[2].start >= records[1].start + records[1].seconds - 1e-9);
+}
+
+TEST_CASE("The time of a launch, a copy and a clear is that of the work between the events") {
+  const cuda::Stream stream;
+  constexpr std::size_t many = std::size_t{64} << 20;  // bytes: none moves 10 TB in a second
+  const cuda::DeviceBuffer<std::byte> from(many), to(many);
+  const cuda::DeviceBuffer<unsigned> value(1);
+  cuda::Tracer tracer(100);
+  const cuda::Range range("step", 1);
+  cuda::clear_async(value.data(), 1, stream);
+  cuda::launch<long_kernel>({stream, 1, 1}, value.data(), 1'000'000U);
+  cuda::clear_async(from.data(), many, stream);
+  cuda::copy_async(to.data(), from.data(), many, stream);
+  tracer.read_all();
+  const std::vector<Record>& records = tracer.records();
+  REQUIRE(records.size() == 4);
+  CHECK(records[1].seconds >= 100e-6);
+  CHECK(records[2].seconds >= 6e-6);
+  CHECK(records[3].seconds >= 6e-6);
 }
 
 TEST_CASE("After the limit operations are counted, not kept") {
