@@ -79,8 +79,10 @@ void activate_by(T* pre_activation, const T* bias, T* activated, int rows, int c
   // Rows are counted by x, the only dimension of a grid that may pass 65,535.
   const dim3 grid(cuda::blocks_for(static_cast<std::size_t>(rows), rows_per_block),
                   cuda::blocks_for(static_cast<std::size_t>(columns), threads));
-  cuda::launch<bias_activation_kernel<T, Function>>({stream, grid, threads}, pre_activation, bias,
-                                                    activated, rows, columns);
+  const std::size_t elements = static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
+  cuda::launch<bias_activation_kernel<T, Function>>(
+      {.stream = stream, .grid = grid, .block = threads, .bytes_moved = 3 * elements * sizeof(T)},
+      pre_activation, bias, activated, rows, columns);
 }
 
 template <class T>
@@ -94,7 +96,10 @@ void activate(Activation function, T* pre_activation, const T* bias, T* activate
 template <class T>
 void activation_gradient(Activation function, const T* pre_activation, T* gradient,
                          std::size_t count, cudaStream_t stream) {
-  const cuda::LaunchConfig config{stream, cuda::blocks_for(count, elements_per_block), block_size};
+  const cuda::LaunchConfig config{.stream = stream,
+                                  .grid = cuda::blocks_for(count, elements_per_block),
+                                  .block = block_size,
+                                  .bytes_moved = 3 * count * sizeof(T)};
   if (function == Activation::relu) {
     cuda::launch<activation_gradient_kernel<T, Relu<T>>>(config, pre_activation, gradient, count);
   } else {

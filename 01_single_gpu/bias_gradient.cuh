@@ -45,8 +45,12 @@ template <class T>
 void bias_gradient(const T* gradient, T beta, T* bias_gradient, int rows, int columns,
                    cudaStream_t stream) {
   const unsigned strips = cuda::blocks_for(static_cast<std::size_t>(columns), strip_columns);
-  cuda::launch<bias_gradient_kernel<T>>({stream, strips, strip_columns}, gradient, beta,
-                                        bias_gradient, rows, columns);
+  const std::size_t elements = static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns);
+  cuda::launch<bias_gradient_kernel<T>>({.stream = stream,
+                                         .grid = strips,
+                                         .block = strip_columns,
+                                         .bytes_moved = elements * sizeof(T)},
+                                        gradient, beta, bias_gradient, rows, columns);
 }
 
 }  // namespace ddp

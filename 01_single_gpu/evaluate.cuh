@@ -14,12 +14,18 @@
 
 namespace ddp {
 
-/// Mean loss and accuracy over all samples of `data`, each counted once. Waits for the device.
-template <class T>
-Evaluation evaluate(Model<T>& model, const Loss<T>& loss, const Dataset& data,
-                    cudaStream_t stream) {
+/// Every sample of `data` once.
+inline std::vector<std::uint32_t> all_samples(const Dataset& data) {
   std::vector<std::uint32_t> all(static_cast<std::size_t>(data.size()));
   std::iota(all.begin(), all.end(), 0U);
+  return all;
+}
+
+/// Losses and hits over `chosen` samples of `data`. Waits for the device.
+template <class T>
+EvaluationSums evaluate(Model<T>& model, const Loss<T>& loss, const Dataset& data, SampleIds chosen,
+                        cudaStream_t stream) {
+  const cuda::Range range("evaluate");
   const auto max_batch = static_cast<std::size_t>(model.max_batch());
   std::vector<T> inputs(max_batch * static_cast<std::size_t>(data.input_size()));
   std::vector<T> targets(max_batch * static_cast<std::size_t>(data.output_size()));
@@ -29,8 +35,8 @@ Evaluation evaluate(Model<T>& model, const Loss<T>& loss, const Dataset& data,
   const cuda::DeviceBuffer<StepScalars<T>> scalars(1);
   cuda::clear_async(scalars.data(), 1, stream);
 
-  for (std::size_t first = 0; first < all.size(); first += max_batch) {
-    const auto samples = std::span(all).subspan(first, std::min(max_batch, all.size() - first));
+  for (std::size_t first = 0; first < chosen.size(); first += max_batch) {
+    const auto samples = chosen.subspan(first, std::min(max_batch, chosen.size() - first));
     data.gather_inputs<T>(samples, inputs.data());
     data.gather_targets<T>(samples, targets.data());
     if (data.labelled()) data.gather_labels(samples, labels.data());
@@ -43,9 +49,10 @@ Evaluation evaluate(Model<T>& model, const Loss<T>& loss, const Dataset& data,
     loss.forward_backward(outputs, batch, batch.count, scalars.data(), stream);
   }
   const StepScalars<T> sums = cuda::download(scalars.data(), 1, stream).front();
-  const double accuracy = data.labelled() ? static_cast<double>(sums.correct) / data.size()
-                                          : std::numeric_limits<double>::quiet_NaN();
-  return {static_cast<double>(sums.loss_sum) / data.size(), accuracy};
+  return {static_cast<double>(sums.loss_sum),
+          data.labelled() ? static_cast<double>(sums.correct)
+                          : std::numeric_limits<double>::quiet_NaN(),
+          static_cast<std::int64_t>(chosen.size())};
 }
 
 }  // namespace ddp

@@ -108,6 +108,7 @@ class Loss {
   /// `batch_size`: the samples in the step's global batch. Everything later only adds.
   const T* forward_backward(const T* outputs, const Batch<T>& batch, int batch_size,
                             StepScalars<T>* scalars, cudaStream_t stream) const {
+    const cuda::Range range("loss");
     const RowResults<T> results{losses_.data(), correct_.data(), gradient_.data()};
     const unsigned blocks = cuda::blocks_for(static_cast<std::size_t>(batch.count), 64);
     if (kind_ == LossKind::cross_entropy) {

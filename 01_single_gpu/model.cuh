@@ -25,17 +25,18 @@ using GradientCallback = std::function<void(std::size_t parameter)>;
 template <class T>
 class Model {
  public:
-  /// `options` give the layers, the activation and the seed of the first weights.
-  Model(const Options& options, int max_batch, cudaStream_t stream)
+  /// `options` give the layers, the activation and the seed of the first weights; `extras` is the
+  /// ParameterStore's.
+  Model(const Options& options, int max_batch, cudaStream_t stream, std::size_t extras = 0)
       : activation_(options.activation),
         max_batch_(max_batch),
         stream_(stream),
         blas_(stream),
-        parameters_(parameters_of(options.layers), stream) {
+        parameters_(parameters_of(options.layers), stream, extras) {
     for (std::size_t l = 0; l + 1 < options.layers.size(); ++l) {
       const int outputs = options.layers[l + 1];
       const std::size_t size = static_cast<std::size_t>(max_batch) * outputs;
-      layers_.push_back({options.layers[l], outputs, cuda::DeviceBuffer<T>(size),
+      layers_.push_back({name_of_layer(l), options.layers[l], outputs, cuda::DeviceBuffer<T>(size),
                          cuda::DeviceBuffer<T>(size), cuda::DeviceBuffer<T>(size)});
     }
     initialise(parameters_, options.seed, stream);
@@ -47,10 +48,12 @@ class Model {
   /// Enqueues the outputs, shape (count, last layer), which stay valid until the next call.
   /// `inputs`, shape (count, first layer), must stay until backward() has run. count may be 0.
   const T* forward(const T* inputs, int count) {
+    const cuda::Range range("forward");
     inputs_ = inputs;
     count_ = count;
     for (std::size_t l = 0; l < layers_.size() && count > 0; ++l) {
       const Layer& layer = layers_[l];
+      const cuda::Range layer_range(layer.name.c_str());
       T* z = layer.pre_activation.data();
       const Factor<T> x{input_of(l), count, layer.inputs};
       const Factor<T> w{weight(l), layer.outputs, layer.inputs};
@@ -68,6 +71,7 @@ class Model {
   /// (count, last layer): gradient = beta * gradient + this batch's. The callback gets the last
   /// parameter first, for that is the order in which gradients come about.
   void backward(const T* output_gradient, T beta = 0, const GradientCallback& on_enqueued = {}) {
+    const cuda::Range range("backward");
     const auto enqueued = [&](std::size_t parameter) {
       if (on_enqueued) on_enqueued(parameter);
     };
@@ -79,6 +83,7 @@ class Model {
     }
     const T* z_gradient = output_gradient;
     for (std::size_t l = layers_.size(); l-- > 0;) {
+      const cuda::Range layer_range(layers_[l].name.c_str());
       const int inputs = layers_[l].inputs, outputs = layers_[l].outputs;
       T* dw = parameters_.gradient(2 * l).data();
       T* db = parameters_.gradient(2 * l + 1).data();
@@ -100,15 +105,17 @@ class Model {
 
  private:
   struct Layer {
+    std::string name;
     int inputs, outputs;
     // All (max_batch, outputs). The last layer uses only the first, as its outputs.
     cuda::DeviceBuffer<T> pre_activation, activated, gradient;
   };
 
+  static std::string name_of_layer(std::size_t layer) { return "layers." + std::to_string(layer); }
   static std::vector<Parameter> parameters_of(const std::vector<int>& sizes) {
     std::vector<Parameter> parameters;
     for (std::size_t l = 0; l + 1 < sizes.size(); ++l) {
-      const std::string name = "layers." + std::to_string(l);
+      const std::string name = name_of_layer(l);
       parameters.push_back({name + ".weight", {sizes[l + 1], sizes[l]}, true});
       parameters.push_back({name + ".bias", {sizes[l + 1]}, false});
     }

@@ -24,14 +24,16 @@ struct Parameter {
 /// All parameters of a model in one flat device buffer, and their gradients in another of the same
 /// layout: an all-reduce, a checksum or a clipping is then one pass over one buffer. Each parameter
 /// starts at a multiple of 256 bytes, as an allocation of its own would; the padding is zero.
+/// Behind the gradients there is room for a few numbers that are to be added up as they are.
 template <class T>
 class ParameterStore {
  public:
-  /// Lays out `parameters` in their order, filling in offset and count. Values and gradients are 0.
-  ParameterStore(std::vector<Parameter> parameters, cudaStream_t stream)
+  /// Lays out `parameters` in their order, filling in offset and count. All is 0 at first. `extras`
+  /// is the number of elements behind the gradients.
+  ParameterStore(std::vector<Parameter> parameters, cudaStream_t stream, std::size_t extras = 0)
       : parameters_(std::move(parameters)),
         values_(lay_out(parameters_, 256 / sizeof(T))),
-        gradients_(values_.size()) {
+        gradients_(values_.size() + extras) {
     cuda::clear_async(values_.data(), values_.size(), stream);
     cuda::clear_async(gradients_.data(), gradients_.size(), stream);
   }
@@ -40,7 +42,9 @@ class ParameterStore {
 
   /// The flat buffers, with their padding.
   std::span<T> values() const { return {values_.data(), values_.size()}; }
-  std::span<T> gradients() const { return {gradients_.data(), gradients_.size()}; }
+  std::span<T> gradients() const { return {gradients_.data(), values_.size()}; }
+  std::span<T> gradients_and_extras() const { return {gradients_.data(), gradients_.size()}; }
+  T* extras() const { return gradients_.data() + values_.size(); }
 
   /// One parameter's part of them.
   std::span<T> value(std::size_t index) const { return part(values(), index); }

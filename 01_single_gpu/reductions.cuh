@@ -87,7 +87,8 @@ __global__ void clip_kernel(T* values, std::size_t count, T max_norm, const T* n
 /// Before a step: clears the sums in `scalars`, but not the flags, which stay raised.
 template <class T>
 void clear_sums(StepScalars<T>* scalars, cudaStream_t stream) {
-  cuda::check(cudaMemsetAsync(scalars, 0, offsetof(StepScalars<T>, flags), stream));
+  const cuda::Range range("clear sums");
+  cuda::clear_async(reinterpret_cast<std::byte*>(scalars), offsetof(StepScalars<T>, flags), stream);
 }
 
 /// *result += values[0] + ... + values[count - 1], by one block: for a batch, not for a model.
@@ -99,9 +100,12 @@ void add_sum(const T* values, int count, T* result, cudaStream_t stream) {
 /// Raises non_finite_gradient if any value is NaN or infinite.
 template <class T>
 void check_finite(std::span<T> values, StepScalars<T>* scalars, cudaStream_t stream) {
-  const unsigned blocks = cuda::blocks_for(values.size(), small_tile);
-  cuda::launch<check_finite_kernel<T>>({stream, blocks, reduction_block}, values.data(),
-                                       values.size(), &scalars->flags);
+  const cuda::Range range("check finite");
+  cuda::launch<check_finite_kernel<T>>({.stream = stream,
+                                        .grid = cuda::blocks_for(values.size(), small_tile),
+                                        .block = reduction_block,
+                                        .bytes_moved = values.size_bytes()},
+                                       values.data(), values.size(), &scalars->flags);
 }
 
 /// Clips a gradient by its global norm (Pascanu, Mikolov, Bengio 2013): all parameters together are
@@ -116,6 +120,7 @@ class GradientClipper {
   /// non_finite_gradient. `gradient` has the `count` elements of the constructor.
   void clip(std::span<T> gradient, StepScalars<T>* scalars, cudaStream_t stream) const {
     if (max_norm_ == T(0)) return;
+    const cuda::Range range("clip");
     const std::size_t tiles = partial_sums_.size();
     cuda::launch<sum_of_squares_kernel<T>>({stream, static_cast<unsigned>(tiles), reduction_block},
                                            gradient.data(), gradient.size(), partial_sums_.data());

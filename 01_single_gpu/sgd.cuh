@@ -64,13 +64,17 @@ class Sgd {
   /// three neighbours, and raises non_finite_update.
   void step(const ParameterStore<T>& parameters, double learning_rate, StepScalars<T>* scalars,
             cudaStream_t stream) const {
+    const cuda::Range range("update");
     // Read the flags before any thread can raise one: what a thread does must not depend on how far
     // the others are.
     cuda::copy_async(stop_.data(), &scalars->flags, 1, stream);
     for (std::size_t i = 0; i < parameters.parameters().size(); ++i) {
       const Parameter& parameter = parameters.parameters()[i];
       const std::size_t packs = (parameter.count + 3) / 4;  // the last one ends in padding: zeros
-      cuda::launch<sgd_kernel<T>>({stream, cuda::blocks_for(packs, 256), 256},
+      cuda::launch<sgd_kernel<T>>({.stream = stream,
+                                   .grid = cuda::blocks_for(packs, 256),
+                                   .block = 256,
+                                   .bytes_moved = 5 * packs * sizeof(Pack<T>)},
                                   reinterpret_cast<Pack<T>*>(parameters.value(i).data()),
                                   reinterpret_cast<Pack<T>*>(velocities_.data() + parameter.offset),
                                   reinterpret_cast<const Pack<T>*>(parameters.gradient(i).data()),

@@ -41,7 +41,8 @@ TrainingResult train_in(const Options& options) {
     run.record(step, scalars, options.learning_rate, stream);
   }
 
-  const Evaluation test = evaluate(model, loss, run.test_data(), stream);
+  const EvaluationSums test =
+      evaluate(model, loss, run.test_data(), all_samples(run.test_data()), stream);
   return run.finish(parameters.value_views(), test, stream);
 }
 

@@ -8,6 +8,7 @@ namespace ddp {
 /// What a program returns to the shell. Tests and scripts tell failures apart by it.
 enum class ExitCode : int {
   success = 0,
+  failure = 1,  // an error that has no code of its own
   bad_option = 2,
   bad_input = 3,
   non_finite = 4,

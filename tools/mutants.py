@@ -21,6 +21,7 @@ The copy lies in build/mutants, so that the second run compiles little.
 
 import argparse
 import os
+import random
 import re
 import shutil
 import subprocess
@@ -34,7 +35,7 @@ from sources import ROOT, stages
 LISTS = "tests/mutants"
 KEYS = {"name", "mistake", "file", "tests", "message"}
 OPTIONAL = {"exercise", "find", "replace", "edits", "targets", "compiles", "needs_data"}
-GOOD = {"caught", "skipped"}  # what a mutant may end as
+GOOD = {"caught", "skipped", "not tried"}  # what a mutant may end as
 
 
 class Problem(Exception):
@@ -104,8 +105,19 @@ def base_commit(root, base):
     return merge_base.strip() if merge_base else None
 
 
+def tests_changed(mutant, files):
+    """Whether the source of one of its tests is among the files: stage01_layers is
+    tests/01_*/layers_test.*, in any order of threads too."""
+    for test in mutant["tests"]:
+        if match := re.fullmatch(r"stage(\d\d)_(\w+?)(_any_order)?", test):
+            source = re.compile(rf"tests/{match[1]}_\w+/{match[2]}_test\.\w+")
+            if any(source.fullmatch(file) for file in files):
+                return True
+    return False
+
+
 def changed_mutants(root, path, mutants, base):
-    """Those mutants that are new or other than in the base commit, or whose file is."""
+    """Those that are new or other than in the base commit, or whose file or tests are."""
     commit = base_commit(root, base)
     if commit is None:
         return mutants  # nothing to compare with: a first commit, or no git
@@ -118,7 +130,7 @@ def changed_mutants(root, path, mutants, base):
     except Problem:
         old = {}
     return {name: mutant for name, mutant in mutants.items()
-            if mutant["file"] in files or old.get(name) != mutant}
+            if mutant["file"] in files or old.get(name) != mutant or tests_changed(mutant, files)}
 
 
 # --- the copy -------------------------------------------------------------------------------------
@@ -216,11 +228,15 @@ def try_mutant(mutant, copy, build, have_data=True):
             path.write_text(original)
 
 
-def try_all(mutants, copy, build, have_data=True, say=print):
-    """Tries each mutant; returns its verdict by name."""
+def try_all(mutants, copy, build, have_data=True, say=print, limit=None):
+    """Tries each mutant, none after `limit` seconds; returns its verdict by name."""
     verdicts = {}
+    start = time.monotonic()
     for number, (name, mutant) in enumerate(mutants.items(), 1):
         begin = time.monotonic()
+        if limit is not None and begin - start >= limit:
+            verdicts[name] = "not tried"
+            continue
         verdict, output = try_mutant(mutant, copy, build, have_data)
         verdicts[name] = verdict
         seconds = time.monotonic() - begin
@@ -269,7 +285,9 @@ def parse_arguments(arguments):
     parser.add_argument("stage", nargs="?", default="all", help="01, ..., or all (default)")
     parser.add_argument("--only", action="append", metavar="NAME", help="this one; may be repeated")
     parser.add_argument("--changed", action="store_true",
-                        help="only mutants that changed, or whose file did, since --base")
+                        help="only mutants that changed, or whose file or tests did, since --base")
+    parser.add_argument("--limit", type=float, metavar="SECONDS",
+                        help="try none after this time, and each time begin with others")
     parser.add_argument("--base", default=os.environ.get("DDP_BASE", "main"),
                         help="branch or commit to compare with (main, or the variable DDP_BASE)")
     parser.add_argument("--list", action="store_true", help="only print them")
@@ -302,11 +320,16 @@ def main(arguments):
         if not ok:
             raise Problem(f"the project does not build or its tests fail as it is:\n{output}")
     print(f"mutants: these pass ({time.monotonic() - begin:.0f} s)", flush=True)
+    if arguments.limit is not None:  # by commit, so that over some commits each has its turn
+        names = sorted(mutants)
+        random.Random(git(ROOT, "rev-parse", "HEAD") or "").shuffle(names)
+        mutants = {name: mutants[name] for name in names}
     verdicts = try_all(mutants, copy, build, not missing_data(),
-                       lambda text: print(text, flush=True))
+                       lambda text: print(text, flush=True), arguments.limit)
     bad = [name for name, verdict in verdicts.items() if verdict not in GOOD]
     print("\n" + table(mutants, verdicts))
-    print(f"mutants: {len(every)} planted, {len(bad)} not caught as expected"
+    tried = sum(verdict != "not tried" for verdict in verdicts.values())
+    print(f"mutants: {tried} of {len(every)} planted, {len(bad)} not caught as expected"
           f" ({time.monotonic() - begin:.0f} s)")
     return 1 if bad else 0
 

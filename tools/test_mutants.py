@@ -120,6 +120,14 @@ class Trial(unittest.TestCase):
             mutants.try_mutant(parse(ENTRY)["a"], self.root, SimpleNamespace(build=build))
         self.assertEqual(self.file.read_text(), "one\n")
 
+    def test_none_is_tried_after_the_limit(self):
+        entries = parse(ENTRY + ENTRY.replace('"a"', '"b"'))
+        played = SimpleNamespace(build=lambda _: (True, ""), test=lambda _: (False, "sum is 7"))
+        for limit, expected in ((0, ["not tried", "not tried"]), (1000, ["caught", "caught"])):
+            verdicts = mutants.try_all(entries, self.root, played, say=lambda _: None, limit=limit)
+            self.assertEqual(list(verdicts.values()), expected)
+        self.assertIn("not tried", mutants.GOOD)
+
     def test_the_table(self):
         entries = parse(ENTRY)
         played = SimpleNamespace(build=lambda _: (True, ""), test=lambda _: (True, "all passed"))
@@ -192,6 +200,29 @@ class Git(unittest.TestCase):
         self.path.write_text(self.text.replace('"m"', '"other"', 1)
                              + ENTRY.replace('"a"', '"c"').replace("x.cu", "z.cu"))
         self.assertEqual(self.changed(), ["a", "c"])
+
+    def test_a_test_that_changed(self):
+        self.path.write_text(self.text.replace('["t"]', '["stage01_sum_any_order"]', 1))
+        self.commit()
+        (self.root / "tests/01_first").mkdir()
+        for name, expected in (("other_test.cu", []), ("sum_test.cu", ["a"])):
+            (self.root / "tests/01_first" / name).write_text("new")
+            self.commit()
+            self.assertEqual(self.changed(), expected)
+
+    def test_a_clone_of_one_commit_and_a_detached_head(self):
+        (self.root / "y.cu").write_text("one, two")
+        self.commit()
+        whole = self.root
+        self.git("checkout", "-q", "--detach")
+        self.assertEqual(self.changed(), ["b"])
+        self.git("branch", "-q", "-D", "main")  # as where only one commit was fetched
+        self.assertEqual(self.changed(), ["b"])
+        self.root = whole.parent / "clone"
+        subprocess.run(["git", "clone", "-q", "--depth", "1", whole.as_uri(), str(self.root)],
+                       check=True, capture_output=True)
+        self.path = self.root / "tests/mutants/01.toml"
+        self.assertEqual(self.changed(), ["a", "b"])  # nothing to compare with: all
 
     def test_the_copy(self):
         copy = self.root / "build/copy"

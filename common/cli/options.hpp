@@ -37,16 +37,19 @@ struct Options {
   Accumulate accumulate = Accumulate::running;
 
   AllReduceKind allreduce = AllReduceKind::naive;
+  bool by_parameter = false;  ///< one all-reduce a parameter instead of one a step
   MpiBuffers mpi_buffers = MpiBuffers::automatic;
   double timeout = 0;  ///< seconds that a rank waits for others; 0: for ever
   int check_replicas =
       0;  ///< compares the ranks' parameters every so many steps; 0: at start and end
+  bool no_broadcast = false;     ///< each rank keeps its own first weights: a mistake to look at
   bool share_device = false;     ///< several ranks may use one real GPU; for tests
   bool check_gradients = false;  ///< compares every gradient with that of one rank and one pass
 
   int device = 0;            ///< index among the visible CUDA devices
   std::string metrics;       ///< JSON lines, one a step; empty: none
   std::string dump_samples;  ///< JSON lines with the sample ids of each step; empty: none
+  std::string trace;         ///< Chrome trace of the work on the device; empty: none
   std::string save;          ///< checkpoint, written at the end; empty: none
   int save_every = 0;        ///< also after every so many steps; 0: only at the end
   std::string resume;        ///< checkpoint to go on from; empty: from the first weights

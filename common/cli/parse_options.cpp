@@ -4,13 +4,14 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <functional>
+#include <charconv>
 #include <limits>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "common/cli/option_names.hpp"
+#include "common/cli/option_table.hpp"
 #include "common/cli/parse_values.hpp"
 #include "common/errors.hpp"
 #include "common/io/version.hpp"
@@ -23,54 +24,6 @@ constexpr int most_epochs = 1'000'000;
 constexpr std::int64_t most_steps = 2'000'000'000;
 // Kernels and cuBLAS count the elements of a matrix in an int.
 constexpr std::int64_t most_elements = std::numeric_limits<int>::max();
-
-enum class Shown { in_help, in_help_all };
-
-// CLI11 splits the command line and prints the help; the values are read by our own strict readers.
-class OptionTable {
- public:
-  explicit OptionTable(CLI::App& app) : app_(app) {}
-
-  template <class Value>
-  void add(Shown shown, const std::string& name, const std::string& type,
-           const Value& default_value, const std::string& description,
-           std::function<void(const std::string&)> read) {
-    const auto check_and_read = [name, type, read = std::move(read)](const std::string& text) {
-      // --metrics --steps 3 is a forgotten name, not a file called --steps.
-      if (text.empty() || text.starts_with("--")) {
-        throw OptionError(fmt::format("{} needs a value: {} {}", name, name, type));
-      }
-      read(text);
-    };
-    const std::string meaning = fmt::format("{} ({})", description, default_value);
-    CLI::Option* const option =
-        app_.add_option_function<std::string>(name, check_and_read, meaning);
-    option->type_name(type);
-    note(option, shown);
-  }
-
-  void add_flag(Shown shown, const std::string& name, bool& value, const std::string& description) {
-    note(app_.add_flag(name, value, description)->disable_flag_override(), shown);
-  }
-
-  /// Of all options, for the message about an unknown one.
-  const std::string& names() const { return names_; }
-
-  /// For --help. Not earlier: CLI11 leaves hidden options without a name in its messages too.
-  void hide_the_rest() {
-    for (CLI::Option* const option : rest_) option->group("");
-  }
-
- private:
-  void note(CLI::Option* option, Shown shown) {
-    names_ += (names_.empty() ? "" : ", ") + option->get_name();
-    if (shown == Shown::in_help_all) rest_.push_back(option);
-  }
-
-  CLI::App& app_;
-  std::string names_;
-  std::vector<CLI::Option*> rest_;
-};
 
 void add_model_options(OptionTable& table, Options& options) {
   const Options defaults;
@@ -144,6 +97,9 @@ void add_machine_options(OptionTable& table, Options& options) {
   table.add(Shown::in_help_all, "--dump-samples", "FILE", "none",
             "writes JSON lines with the sample ids of each step",
             [&](const std::string& text) { options.dump_samples = text; });
+  table.add(Shown::in_help_all, "--trace", "FILE", "none",
+            "writes when what ran on the device, as a Chrome trace",
+            [&](const std::string& text) { options.trace = text; });
   table.add(Shown::in_help_all, "--save", "FILE", "none",
             "writes weights and optimizer at the end, as safetensors",
             [&](const std::string& text) { options.save = text; });
@@ -155,6 +111,65 @@ void add_machine_options(OptionTable& table, Options& options) {
   table.add(Shown::in_help_all, "--resume", "FILE", "none",
             "goes on from a file of --save, as if it had not stopped",
             [&](const std::string& text) { options.resume = text; });
+}
+
+// From stage 02 on.
+void add_accumulation_options(OptionTable& table, Options& options) {
+  const Options defaults;
+  table.add(Shown::in_help, "--micro-batch", "N", "the whole batch",
+            "at most so many samples in one pass through the model", [&](const std::string& text) {
+              options.micro_batch =
+                  static_cast<int>(parse_integer("--micro-batch", text, 1, largest_batch));
+            });
+  table.add(Shown::in_help_all, "--accumulate", "running|pairwise", name_of(defaults.accumulate),
+            "order in which micro-batches are added; pairwise is the same for 1, 2, 4, ... ranks",
+            [&](const std::string& text) {
+              options.accumulate = parse_choice<Accumulate>("--accumulate", text);
+            });
+  table.add_flag(Shown::in_help_all, "--check-gradients", options.check_gradients,
+                 "compare each step's gradient with that of one pass (slow)");
+}
+
+// From stage 03 on.
+void add_rank_options(OptionTable& table, Options& options, int stage) {
+  const Options defaults;
+  options.allreduce = stage == 3 ? AllReduceKind::naive : AllReduceKind::ring;
+  std::vector<AllReduceKind> available;
+  for (const auto& [name, kind] : choices<AllReduceKind>) {
+    if (stage > 3 || kind == AllReduceKind::naive) available.push_back(kind);
+  }
+  std::string names;
+  for (const AllReduceKind kind : available) {
+    names += (names.empty() ? "" : "|") + std::string(name_of(kind));
+  }
+  table.add(
+      Shown::in_help, "--allreduce", names, name_of(options.allreduce),
+      "how the ranks add their gradients", [&, available, names](const std::string& text) {
+        options.allreduce = parse_choice<AllReduceKind>("--allreduce", text);
+        if (std::find(available.begin(), available.end(), options.allreduce) == available.end()) {
+          refuse_value("--allreduce", text, "one of " + names + " in this stage");
+        }
+      });
+  table.add_flag(Shown::in_help_all, "--by-parameter", options.by_parameter,
+                 "one all-reduce a parameter instead of one a step");
+  table.add(Shown::in_help_all, "--mpi-buffers", "auto|host|device", name_of(defaults.mpi_buffers),
+            "whether MPI gets device pointers; auto asks the library",
+            [&](const std::string& text) {
+              options.mpi_buffers = parse_choice<MpiBuffers>("--mpi-buffers", text);
+            });
+  table.add(Shown::in_help, "--timeout", "SECONDS", "for ever",
+            "how long a rank waits for the others", [&](const std::string& text) {
+              options.timeout = parse_number("--timeout", text, NumberRange::positive);
+            });
+  table.add(Shown::in_help_all, "--check-replicas", "N", "only first and last",
+            "compares the ranks' parameters after every N steps", [&](const std::string& text) {
+              options.check_replicas = static_cast<int>(
+                  parse_integer("--check-replicas", text, 1, std::numeric_limits<int>::max()));
+            });
+  table.add_flag(Shown::in_help_all, "--no-broadcast", options.no_broadcast,
+                 "each rank keeps its own first weights: a mistake to look at");
+  table.add_flag(Shown::in_help_all, "--share-device", options.share_device,
+                 "several ranks may use one GPU: for tests");
 }
 
 void check_outputs(const std::vector<std::pair<std::string, std::string>>& outputs) {
@@ -186,10 +201,18 @@ void check_together(const Options& options) {
   }
   check_outputs({{"--metrics", options.metrics},
                  {"--dump-samples", options.dump_samples},
+                 {"--trace", options.trace},
                  {"--save", options.save}});
   if (options.save_every > 0 && options.save.empty()) {
     throw OptionError("--save-every needs --save FILE, the file to write");
   }
+}
+
+/// 4 for "04_ring_allreduce"; 0 for a name of another form.
+int stage_number(std::string_view stage) {
+  int number = 0;
+  std::from_chars(stage.data(), stage.data() + stage.size(), number);
+  return number;
 }
 
 }  // namespace
@@ -211,6 +234,9 @@ std::optional<Options> parse_options(int argc, const char* const* argv, std::str
   add_model_options(table, options);
   add_training_options(table, options);
   table.add_flag(Shown::in_help_all, "--no-shuffle", no_shuffle, "keep the order of the data set");
+  const int number = stage_number(stage);
+  if (number >= 2) add_accumulation_options(table, options);
+  if (number >= 3) add_rank_options(table, options, number);
   add_machine_options(table, options);
   table.add_flag(Shown::in_help_all, "--quiet", options.quiet, "no progress on stderr");
   try {

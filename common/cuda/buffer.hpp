@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "common/cuda/check.hpp"
+#include "common/cuda/device_memory.hpp"
+#include "common/cuda/trace.hpp"
 
 namespace ddp::cuda {
 
@@ -18,7 +20,9 @@ class DeviceBuffer {
  public:
   DeviceBuffer() = default;
   explicit DeviceBuffer(std::size_t size) : size_(size) {
-    if (size > 0) check(cudaMalloc(reinterpret_cast<void**>(&data_), size * sizeof(T)));
+    if (size == 0) return;
+    check(cudaMalloc(reinterpret_cast<void**>(&data_), size * sizeof(T)));
+    count_device_bytes(static_cast<std::ptrdiff_t>(size * sizeof(T)));
   }
   DeviceBuffer(DeviceBuffer&& other) noexcept
       : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
@@ -27,7 +31,11 @@ class DeviceBuffer {
     std::swap(size_, other.size_);
     return *this;
   }
-  ~DeviceBuffer() { cudaFree(data_); }
+  ~DeviceBuffer() {
+    if (data_ == nullptr) return;
+    cudaFree(data_);
+    count_device_bytes(-static_cast<std::ptrdiff_t>(size_ * sizeof(T)));
+  }
 
   T* data() const { return data_; }
   std::size_t size() const { return size_; }
@@ -68,14 +76,18 @@ class PinnedBuffer {
 template <class T>
 void copy_async(T* destination, const T* source, std::size_t count, cudaStream_t stream) {
   if (count == 0) return;
+  Timed timed(stream);
   check(cudaMemcpyAsync(destination, source, count * sizeof(T), cudaMemcpyDefault, stream));
+  if (timed) timed.end(copy_operation(destination, source, count * sizeof(T)));
 }
 
 /// Enqueues setting `count` elements to zero bytes.
 template <class T>
 void clear_async(T* destination, std::size_t count, cudaStream_t stream) {
   if (count == 0) return;
+  Timed timed(stream);
   check(cudaMemsetAsync(destination, 0, count * sizeof(T), stream));
+  if (timed) timed.end({.kind = "clear", .name = "clear", .bytes = count * sizeof(T)});
 }
 
 /// Copies from host to device, or back, after the work in `stream`, and waits. For set-up, results

@@ -32,8 +32,23 @@ Json options_json(const Options& options) {
           {"clip_norm", options.clip_norm},
           {"seed", options.seed},
           {"shuffle", options.shuffle},
+          {"micro_batch", options.micro_batch},
+          {"accumulate", name_of(options.accumulate)},
+          {"allreduce", name_of(options.allreduce)},
           {"device", options.device},
           {"resume", options.resume}};
+}
+
+// One object a rank, in order.
+Json traffic_json(const std::vector<Traffic>& traffic) {
+  Json ranks = Json::array();
+  for (const Traffic& rank : traffic) {
+    ranks.push_back({{"messages_sent", rank.messages_sent},
+                     {"bytes_sent", rank.bytes_sent},
+                     {"messages_received", rank.messages_received},
+                     {"bytes_received", rank.bytes_received}});
+  }
+  return ranks;
 }
 
 }  // namespace
@@ -65,12 +80,21 @@ void MetricsFile::step(const StepRecord& record) {
                          {"seconds", record.seconds}}));
 }
 
+void MetricsFile::gradient_difference(const GradientDifference& difference) {
+  file_.write_line(line({{"event", "check"},
+                         {"step", difference.step},
+                         {"loss_difference", difference.loss},
+                         {"gradient_difference", difference.gradient}}));
+}
+
 void MetricsFile::end(const TrainingResult& result) {
   file_.write_line(line({{"event", "end"},
                          {"test_accuracy", result.test.accuracy},
                          {"test_loss", result.test.loss},
                          {"parameter_checksum", checksum_text(result.parameter_checksum)},
                          {"samples_per_second", result.samples_per_second},
+                         {"traffic", traffic_json(result.traffic)},
+                         {"peak_device_bytes", result.peak_device_bytes},
                          {"interrupted", result.interrupted}}));
 }
 

@@ -24,13 +24,15 @@ struct RunDescription {
   double input_std = 1;
 };
 
-/// Metrics as JSON lines: one `run` event, one `step` event a step, one `end` event. Numbers have
-/// all the digits that it takes to read them back to the bit; what is no number is null.
+/// Metrics as JSON lines: one `run` event, one `step` event a step, one `end` event; with
+/// --check-gradients also one `check` event a step. Numbers have all the digits that it takes to
+/// read them back to the bit; what is no number is null.
 class MetricsFile {
  public:
   explicit MetricsFile(const std::string& path) : file_(path) {}
   void run(const RunDescription& description, const Options& options);
   void step(const StepRecord& record);
+  void gradient_difference(const GradientDifference& difference);
   void end(const TrainingResult& result);
 
  private:

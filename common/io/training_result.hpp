@@ -1,10 +1,20 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
 
 namespace ddp {
+
+/// What one rank has sent and received, as its calls asked for it: a message counts when it is
+/// handed over, and its bytes are those of its values.
+struct Traffic {
+  std::int64_t messages_sent = 0;
+  std::int64_t bytes_sent = 0;
+  std::int64_t messages_received = 0;
+  std::int64_t bytes_received = 0;
+};
 
 /// One line of the metrics.
 struct StepRecord {
@@ -17,17 +27,35 @@ struct StepRecord {
 };
 
 struct Evaluation {
-  double loss;  ///< mean over the test set
-  double
-      accuracy;  ///< share of samples whose largest output is the label's; NaN where there are none
+  double loss;      ///< mean over the test set
+  double accuracy;  ///< share of samples whose largest output is the label's; NaN without labels
+};
+
+/// Over some samples of the test set: sums, which ranks can add, not means, which they cannot.
+struct EvaluationSums {
+  double loss_sum;
+  double correct;  ///< NaN where the data has no labels
+  std::int64_t samples;
+};
+
+/// How far a step's loss and gradient are from those that one rank computes from the same weights
+/// for the whole batch in one pass.
+struct GradientDifference {
+  std::int64_t step;
+  double loss;      ///< relative
+  double gradient;  ///< norm of the difference, relative to the norm of the gradient
 };
 
 /// What a run leaves behind; the program prints it and the tests read it.
 struct TrainingResult {
   std::vector<StepRecord> steps;
   Evaluation test;
-  std::uint64_t parameter_checksum = 0;  ///< FNV-1a over the bits of all parameters
-  double samples_per_second = 0;         ///< without the first step, which warms up
+  std::vector<GradientDifference> gradient_differences;  ///< with --check-gradients, one a step
+  std::vector<Traffic> traffic;                          ///< of each rank, in the training steps
+  std::vector<Traffic> traffic_by_formula;               ///< what it should be, where known
+  std::uint64_t parameter_checksum = 0;                  ///< FNV-1a over the bits of all parameters
+  double samples_per_second = 0;                         ///< without the first step, which warms up
+  std::size_t peak_device_bytes = 0;  ///< the most that buffers on the device held at one time
   std::string device_name;
   bool simulated = false;    ///< the device is a simulated GPU: times are not those of a GPU
   bool interrupted = false;  ///< ended early by SIGINT or SIGTERM

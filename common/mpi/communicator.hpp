@@ -111,7 +111,7 @@ class Communicator final : public Ranks {
   void barrier() const;
 
   /// Since the communicator was made.
-  const Traffic& traffic() const { return traffic_; }
+  Traffic traffic() const override { return traffic_; }
 
   /// With a simulated link: the time that this rank's messages have taken so far, had nothing else
   /// taken any. It depends on the program alone, not on the machine. Without a link 0.

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cstring>
 #include <map>
 
 #include "common/cli/option_names.hpp"
@@ -118,6 +119,41 @@ std::int64_t load_checkpoint(const std::string& path, const Options& options,
   return step;
 }
 
+template <class T>
+std::int64_t share_state(const Ranks& ranks, std::int64_t step,
+                         std::span<const NamedBuffer<T>> state, const cuda::Stream& stream) {
+  if (ranks.size() == 1) return step;
+  std::string bytes;
+  const auto append = [&](const auto* values, std::size_t count) {
+    bytes.append(reinterpret_cast<const char*>(values), count * sizeof *values);
+  };
+  if (ranks.rank() == 0) {
+    append(&step, 1);
+    for (const NamedBuffer<T>& buffer : state) {
+      const auto values = cuda::download<T>(buffer.values.data(), buffer.values.size(), stream);
+      append(values.data(), values.size());
+    }
+  }
+  bytes = ranks.all_gather(bytes)[0];
+  if (ranks.rank() == 0) return step;
+  const char* next = bytes.data();
+  const auto take = [&](auto* values, std::size_t count) {
+    std::memcpy(values, next, count * sizeof *values);
+    next += count * sizeof *values;
+  };
+  take(&step, 1);
+  for (const NamedBuffer<T>& buffer : state) {
+    std::vector<T> values(buffer.values.size());
+    take(values.data(), values.size());
+    cuda::upload<T>(buffer.values.data(), values, stream);
+  }
+  return step;
+}
+
+template std::int64_t share_state(const Ranks&, std::int64_t, std::span<const NamedBuffer<float>>,
+                                  const cuda::Stream&);
+template std::int64_t share_state(const Ranks&, std::int64_t, std::span<const NamedBuffer<double>>,
+                                  const cuda::Stream&);
 template void save_checkpoint(const std::string&, const Options&, std::int64_t,
                               std::span<const NamedBuffer<float>>, const cuda::Stream&);
 template void save_checkpoint(const std::string&, const Options&, std::int64_t,

@@ -7,6 +7,7 @@
 
 #include "common/cli/options.hpp"
 #include "common/cuda/stream.hpp"
+#include "common/run/ranks.hpp"
 
 namespace ddp {
 
@@ -32,5 +33,11 @@ void save_checkpoint(const std::string& path, const Options& options, std::int64
 template <class T>
 std::int64_t load_checkpoint(const std::string& path, const Options& options,
                              std::span<const NamedBuffer<T>> state, const cuda::Stream& stream);
+
+/// Rank 0's `step` and state to every rank: the others may not be able to read its file. Returns
+/// the step. Collective.
+template <class T>
+std::int64_t share_state(const Ranks& ranks, std::int64_t step,
+                         std::span<const NamedBuffer<T>> state, const cuda::Stream& stream);
 
 }  // namespace ddp

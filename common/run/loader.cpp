@@ -13,6 +13,7 @@ Loader<T>::Loader(const Dataset& data, LossKind loss, int max_batch, std::option
   const std::size_t labels = wants_labels ? samples : 0;
   const std::size_t targets =
       wants_labels ? 0 : samples * static_cast<std::size_t>(data.output_size());
+  cuda::name_stream(stream_, "loader");
   for (Slot& slot : slots_) {
     slot.host_inputs = cuda::PinnedBuffer<T>(inputs);
     slot.host_labels = cuda::PinnedBuffer<std::int32_t>(labels);
@@ -29,39 +30,42 @@ Loader<T>::~Loader() {
 }
 
 template <class T>
-Batch<T> Loader<T>::load(const Step& step, const std::optional<Step>& next, cudaStream_t compute) {
+Batch<T> Loader<T>::load(const MicroBatch& micro, const std::optional<MicroBatch>& next,
+                         cudaStream_t compute) {
   // All that reads the batch before has been enqueued by now, so this marks the end of its reads.
-  if (in_use_ != nullptr) in_use_->consumed.record(compute);
-  Slot& slot = slot_of(step);
-  if (slot.step != step.number) start_copy(slot, step);
+  slots_[in_use_].consumed.record(compute);
+  in_use_ = 1 - in_use_;
+  Slot& slot = slots_[in_use_];
+  if (slot.step != micro.step || slot.index != micro.index) start_copy(slot, micro);
   cuda::wait_for(compute, slot.copied);
-  in_use_ = &slot;
-  if (next) start_copy(slot_of(*next), *next);
+  if (next) start_copy(slots_[1 - in_use_], *next);
   return {slot.inputs.data(), slot.labels.data(), slot.targets.data(),
-          static_cast<int>(step.samples.size())};
+          static_cast<int>(micro.samples.size())};
 }
 
 template <class T>
-void Loader<T>::start_copy(Slot& slot, const Step& step) {
-  const std::size_t samples = step.samples.size();
+void Loader<T>::start_copy(Slot& slot, const MicroBatch& micro) {
+  const cuda::Range range("load", micro.step);
+  const std::size_t samples = micro.samples.size();
   const std::size_t inputs = samples * static_cast<std::size_t>(data_.input_size());
   slot.copied.synchronize();
-  data_.gather_inputs(step.samples, slot.host_inputs.data());
-  if (const auto value = faulty_input(fault_, step.number)) {
-    slot.host_inputs[0] = static_cast<T>(*value);
+  data_.gather_inputs(micro.samples, slot.host_inputs.data());
+  if (const auto value = faulty_input(fault_, micro.step); value && micro.index == 0) {
+    if (samples > 0) slot.host_inputs[0] = static_cast<T>(*value);
   }
   cuda::wait_for(stream_, slot.consumed);
   cuda::copy_async(slot.inputs.data(), slot.host_inputs.data(), inputs, stream_);
   if (loss_ == LossKind::cross_entropy) {
-    data_.gather_labels(step.samples, slot.host_labels.data());
+    data_.gather_labels(micro.samples, slot.host_labels.data());
     cuda::copy_async(slot.labels.data(), slot.host_labels.data(), samples, stream_);
   } else {
     const std::size_t targets = samples * static_cast<std::size_t>(data_.output_size());
-    data_.gather_targets(step.samples, slot.host_targets.data());
+    data_.gather_targets(micro.samples, slot.host_targets.data());
     cuda::copy_async(slot.targets.data(), slot.host_targets.data(), targets, stream_);
   }
   slot.copied.record(stream_);
-  slot.step = step.number;
+  slot.step = micro.step;
+  slot.index = micro.index;
 }
 
 template class Loader<float>;

@@ -33,6 +33,8 @@ void print(const TrainingResult& result) {
   if (result.samples_per_second > 0) {
     row("samples/s", fmt::format("{:.0f}", result.samples_per_second));
   }
+  row("peak device memory",
+      fmt::format("{:.1f} MiB", static_cast<double>(result.peak_device_bytes) / (1 << 20)));
   row("parameter checksum", checksum_text(result.parameter_checksum));
   if (result.simulated) fmt::print("simulated GPU: times are not those of a GPU\n");
 }

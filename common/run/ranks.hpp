@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "common/io/training_result.hpp"
+
 namespace ddp {
 
 /// The processes that train together, as Run sees them: it needs to know who it is and to agree
@@ -15,6 +17,8 @@ class Ranks {
   virtual int size() const = 0;
   /// Every rank's text, in the order of the ranks. Collective: all ranks call it.
   virtual std::vector<std::string> all_gather(const std::string& text) const = 0;
+  /// Of this rank, so far.
+  virtual Traffic traffic() const = 0;
   /// Notes the step that begins, for messages about failures.
   virtual void set_step(std::int64_t) const {}
 };
@@ -25,15 +29,8 @@ class SingleRank final : public Ranks {
   int rank() const override { return 0; }
   int size() const override { return 1; }
   std::vector<std::string> all_gather(const std::string& text) const override { return {text}; }
+  Traffic traffic() const override { return {}; }
 };
-
-/// What one rank has sent and received, as its calls asked for it: a message counts when it is
-/// handed over, and its bytes are those of its values.
-struct Traffic {
-  std::int64_t messages_sent = 0;
-  std::int64_t bytes_sent = 0;
-  std::int64_t messages_received = 0;
-  std::int64_t bytes_received = 0;
-};
+inline const SingleRank alone;
 
 }  // namespace ddp

@@ -3,9 +3,9 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <cmath>
 #include <exception>
 #include <iostream>
+#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -18,23 +18,32 @@
 #include "common/io/metrics.hpp"
 #include "common/io/progress.hpp"
 #include "common/io/replace_file.hpp"
+#include "common/run/agree.hpp"
+#include "common/run/check_flags.hpp"
 #include "common/run/device.hpp"
 #include "common/run/fault.hpp"
 #include "common/run/loader.hpp"
 #include "common/run/scalar_ring.hpp"
 #include "common/run/signals.hpp"
+#include "common/run/trace_file.hpp"
 
 namespace ddp {
 namespace {
 
-template <class File>
-std::optional<File> open_if_named(const std::string& path) {
-  if (path.empty()) return std::nullopt;
-  return std::optional<File>(std::in_place, path);
+/// How many steps the host may be ahead of what it has read. Ranks that read in a step's scalars
+/// that the run is to stop do so this many steps later: the first step that no rank can have begun.
+constexpr std::int64_t lead = 4;
+
+// Rank 0 alone writes.
+template <class File, class... Facts>
+std::optional<File> open_if_named(const Ranks& ranks, const std::string& path, Facts... facts) {
+  if (path.empty() || ranks.rank() != 0) return std::nullopt;
+  return std::optional<File>(std::in_place, path, std::move(facts)...);
 }
 
-const std::string& checked_save_path(const Options& options) {
-  if (!options.save.empty()) check_replaceable(options.save);
+std::string checked_save_path(const Options& options, const Ranks& ranks) {
+  if (options.save.empty() || ranks.rank() != 0) return {};
+  check_replaceable(options.save);
   return options.save;
 }
 
@@ -53,23 +62,6 @@ int cuda_runtime_version() {
   return version;
 }
 
-void check_flags(std::int64_t step, unsigned flags, double loss) {
-  const std::string where = " in step " + std::to_string(step) + " on rank 0";
-  if (flags & label_out_of_range) throw InputError("label out of range" + where);
-  if (!std::isfinite(loss)) flags |= non_finite_loss;
-  std::string what;
-  const auto add = [&](StepFlag flag, const char* name) {
-    if (flags & flag) what += (what.empty() ? "" : ", ") + std::string(name);
-  };
-  add(non_finite_loss, "loss");
-  add(non_finite_gradient, "gradient");
-  add(non_finite_update, "update (learning rate times gradient)");
-  if (!what.empty()) {
-    throw NonFiniteError("non-finite " + what + where +
-                         "; the weights are those of the step before. A smaller --lr may help.");
-  }
-}
-
 // Without the first step: it warms up.
 double samples_per_second(const std::vector<StepRecord>& steps) {
   double samples = 0;
@@ -86,20 +78,27 @@ double samples_per_second(const std::vector<StepRecord>& steps) {
 template <class T>
 struct Run<T>::Impl {
   // In this order, so that a mistake shows early and nothing slow comes before it.
-  Impl(std::string_view stage, const Options& run_options)
+  Impl(std::string_view stage, const Options& run_options, const Cut& run_cut, int max_micro_batch,
+       const Ranks& run_ranks)
       : options(run_options),
-        fault(fault_from_environment(0, 1)),
+        cut(run_cut),
+        ranks(run_ranks),
+        fault(fault_from_environment(ranks.rank(), ranks.size())),
         device(select_device(options.device)),
-        metrics(open_if_named<MetricsFile>(options.metrics)),
-        sample_dump(open_if_named<SampleDump>(options.dump_samples)),
-        save_path(checked_save_path(options)),
+        metrics(open_if_named<MetricsFile>(ranks, options.metrics)),
+        sample_dump(open_if_named<SampleDump>(ranks, options.dump_samples)),
+        trace(open_if_named<TraceFile>(
+            ranks, options.trace,
+            TraceFile::Process{std::string(stage), ranks.rank(), device.name, device.simulated})),
+        save_path(checked_save_path(options, ranks)),
         data(load_data(options)),
         sampler(data.train.size(), options.global_batch, options.seed, options.shuffle),
         total_steps(options.steps.value_or(options.epochs * sampler.steps_per_epoch())),
-        loader(data.train, options.loss, std::min(options.global_batch, data.train.size()), fault),
-        progress(std::cerr, progress_look_of_stderr(options.quiet), total_steps,
-                 sampler.steps_per_epoch()) {
+        loader(data.train, options.loss, std::min(max_micro_batch, data.train.size()), fault),
+        progress(std::cerr, progress_look_of_stderr(options.quiet || ranks.rank() != 0),
+                 total_steps, sampler.steps_per_epoch()) {
     if (metrics) metrics->run(describe(stage), options);
+    cuda::restart_peak_device_bytes();  // what the loader holds counts
   }
 
   // An error elsewhere must not cost the lines of the steps that were good.
@@ -112,7 +111,7 @@ struct Run<T>::Impl {
 
   RunDescription describe(std::string_view stage) const {
     return {.stage = std::string(stage),
-            .world_size = 1,
+            .world_size = ranks.size(),
             .device_name = device.name,
             .simulated = device.simulated,
             .parameter_count = parameter_count(options.layers),
@@ -123,23 +122,53 @@ struct Run<T>::Impl {
             .input_std = data.train.input_std()};
   }
 
-  /// The state after the last step, once it is known to be good.
+  /// The state after the last step, once it is known to be good. Rank 0 writes; no rank goes on
+  /// before the file is complete.
   void save(const cuda::Stream& compute) {
-    if (save_path.empty() || saved_position == position) return;
-    save_checkpoint<T>(save_path, options, position, state, compute);
+    if (options.save.empty() || saved_position == position) return;
+    on_all_ranks(ranks, [&] {
+      if (ranks.rank() == 0) save_checkpoint<T>(save_path, options, position, state, compute);
+    });
     saved_position = position;
   }
 
   Step step_at(std::int64_t number) {
-    return {number, sampler.epoch_of(number), sampler.batch(number)};
+    Step step{number, sampler.epoch_of(number), sampler.batch(number), {}};
+    for (const SampleIds samples : cut(step.samples, ranks.rank(), ranks.size())) {
+      step.micro_batches.push_back({number, static_cast<int>(step.micro_batches.size()), samples});
+    }
+    return step;
+  }
+
+  void dump_samples(const Step& step) {
+    for (int rank = 0; rank < ranks.size(); ++rank) {
+      std::vector<std::uint32_t> ids;
+      for (const SampleIds part : cut(step.samples, rank, ranks.size())) {
+        ids.insert(ids.end(), part.begin(), part.end());
+      }
+      sample_dump->step(step.number, rank, ids);
+    }
+  }
+
+  /// The mean over the whole test set, of which each rank has seen a share.
+  Evaluation mean_of_all(const EvaluationSums& mine) const {
+    EvaluationSums all{0, 0, 0};
+    for (const EvaluationSums& sums : all_gather_value(ranks, mine)) {
+      all.loss_sum += sums.loss_sum;
+      all.correct += sums.correct;
+      all.samples += sums.samples;
+    }
+    const auto samples = static_cast<double>(all.samples);
+    return {all.loss_sum / samples, all.correct / samples};
   }
 
   void read(const typename ScalarRing<T>::Arrival& arrival) {
     const auto& [note, scalars, seconds] = arrival;
     const double loss = static_cast<double>(scalars.loss_sum) / note.samples;
     failed = true;  // unless the check comes back
-    check_flags(note.step, scalars.flags, loss);
+    check_flags(ranks, note.step, scalars.flags, scalars.raised_by, loss);
     failed = false;
+    if (scalars.stop != 0) last_step = std::min(last_step, note.step + lead);
     const StepRecord record{note.step, note.epoch, loss, note.learning_rate, note.samples, seconds};
     steps.push_back(record);
     if (metrics) metrics->step(record);
@@ -153,10 +182,13 @@ struct Run<T>::Impl {
   }
 
   const Options options;
+  const Cut cut;
+  const Ranks& ranks;
   const std::optional<Fault> fault;
   const Device device;
   std::optional<MetricsFile> metrics;
   std::optional<SampleDump> sample_dump;
+  std::optional<TraceFile> trace;
   const std::string save_path;
   const TrainAndTest data;
   BatchSampler sampler;
@@ -165,10 +197,14 @@ struct Run<T>::Impl {
   ScalarRing<T> ring;
   Progress progress;
   std::vector<StepRecord> steps;
+  std::vector<GradientDifference> gradient_differences;
   std::vector<NamedBuffer<T>> state;  // what a checkpoint keeps
   std::int64_t position = 0;          // the last step that was begun, or was resumed from
   std::int64_t saved_position = -1;
+  std::int64_t last_step = std::numeric_limits<std::int64_t>::max();  // by a signal
   Step current{};
+  std::optional<Step> following;
+  std::optional<cuda::Range> step_range;  // from one advance() to the next
   bool started = false;
   bool interrupted = false;
   bool failed = false;  // a step was not good, nor are those after it
@@ -176,15 +212,18 @@ struct Run<T>::Impl {
 };
 
 template <class T>
-Run<T>::Run(std::string_view stage, const Options& options)
-    : impl_(std::make_unique<Impl>(stage, options)) {}
+Run<T>::Run(std::string_view stage, const Options& options, const Cut& cut, int max_micro_batch,
+            const Ranks& ranks) {
+  on_all_ranks(
+      ranks, [&] { impl_ = std::make_unique<Impl>(stage, options, cut, max_micro_batch, ranks); });
+}
 
 template <class T>
 Run<T>::~Run() = default;
 
 template <class T>
-const Options& Run<T>::options() const {
-  return impl_->options;
+bool Run<T>::simulated() const {
+  return impl_->device.simulated;
 }
 
 template <class T>
@@ -202,25 +241,40 @@ void Run<T>::track(std::vector<NamedBuffer<T>> state, const cuda::Stream& comput
   impl_->state = std::move(state);
   const std::string& path = impl_->options.resume;
   if (path.empty()) return;
-  const std::int64_t step = load_checkpoint<T>(path, impl_->options, impl_->state, compute);
-  if (step > impl_->total_steps) {
-    throw OptionError("the run ends after step " + std::to_string(impl_->total_steps) +
-                      " by --steps or --epochs, but --resume " + path + " is at step " +
-                      std::to_string(step));
-  }
-  impl_->position = step;
+  on_all_ranks(impl_->ranks, [&] {
+    if (impl_->ranks.rank() != 0) return;
+    const std::int64_t step = load_checkpoint<T>(path, impl_->options, impl_->state, compute);
+    if (step > impl_->total_steps) {
+      throw OptionError("the run ends after step " + std::to_string(impl_->total_steps) +
+                        " by --steps or --epochs, but --resume " + path + " is at step " +
+                        std::to_string(step));
+    }
+    impl_->position = step;
+  });
+  impl_->position = share_state<T>(impl_->ranks, impl_->position, impl_->state, compute);
 }
 
 template <class T>
 void Run<T>::advance() {
   const std::int64_t next = impl_->position + 1;
-  impl_->interrupted = next <= impl_->total_steps && impl_->stop_signals.received();
+  const bool stop = impl_->ranks.size() == 1 ? stop_requested() : impl_->last_step < next;
+  impl_->step_range.reset();
+  impl_->interrupted = next <= impl_->total_steps && stop;
   if (next > impl_->total_steps || impl_->interrupted) {
     impl_->current = {};
-  } else {
-    impl_->current = impl_->step_at(next);
-    impl_->position = next;
+    return;
   }
+  impl_->current = impl_->step_at(next);
+  impl_->following.reset();
+  if (next < impl_->total_steps) impl_->following = impl_->step_at(next + 1);
+  impl_->position = next;
+  impl_->ranks.set_step(next);
+  impl_->step_range.emplace("step", next);
+}
+
+template <class T>
+bool Run<T>::stop_requested() const {
+  return impl_->stop_signals.received();
 }
 
 template <class T>
@@ -234,22 +288,31 @@ bool Run<T>::done() const {
 }
 
 template <class T>
-Batch<T> Run<T>::load(const Step& step, const cuda::Stream& compute) {
-  if (!std::exchange(impl_->started, true)) impl_->ring.start(compute);
-  if (impl_->sample_dump) impl_->sample_dump->step(step.number, 0, step.samples);
-  std::optional<Step> next;
-  if (step.number < impl_->total_steps) next = impl_->step_at(step.number + 1);
-  return impl_->loader.load(step, next, compute);
+Batch<T> Run<T>::load(const MicroBatch& micro, const cuda::Stream& compute) {
+  if (!std::exchange(impl_->started, true)) {
+    cuda::name_stream(compute, "compute");
+    impl_->ring.start(compute);
+  }
+  if (micro.index == 0 && impl_->sample_dump) impl_->dump_samples(impl_->current);
+  const std::vector<MicroBatch>& mine = impl_->current.micro_batches;
+  const auto next_index = static_cast<std::size_t>(micro.index) + 1;
+  std::optional<MicroBatch> next;
+  if (next_index < mine.size()) {
+    next = mine[next_index];
+  } else if (impl_->following) {
+    next = impl_->following->micro_batches.front();
+  }
+  return impl_->loader.load(micro, next, compute);
 }
 
 template <class T>
 void Run<T>::record(const Step& step, const StepScalars<T>* scalars, double learning_rate,
                     const cuda::Stream& compute) {
   trigger(impl_->fault, step.number);
-  if (impl_->ring.full()) impl_->read(impl_->ring.pop());
-  impl_->ring.push({step.number, step.epoch, static_cast<int>(step.samples.size()), learning_rate},
-                   scalars, compute);
+  const cuda::Range range("record");
+  impl_->ring.push({step.number, step.epoch, step.count(), learning_rate}, scalars, compute);
   impl_->read_done();
+  while (impl_->ring.waiting() > static_cast<std::size_t>(lead)) impl_->read(impl_->ring.pop());
   if (impl_->options.save_every > 0 && step.number % impl_->options.save_every == 0) {
     impl_->read_all();  // throws rather than to save what is not good
     impl_->save(compute);
@@ -257,8 +320,14 @@ void Run<T>::record(const Step& step, const StepScalars<T>* scalars, double lear
 }
 
 template <class T>
+void Run<T>::record(const GradientDifference& difference) {
+  impl_->gradient_differences.push_back(difference);
+  if (impl_->metrics) impl_->metrics->gradient_difference(difference);
+}
+
+template <class T>
 TrainingResult Run<T>::finish(std::span<const std::span<const T>> parameters,
-                              const Evaluation& test, const cuda::Stream& compute) {
+                              const EvaluationSums& test, const cuda::Stream& compute) {
   impl_->read_all();
   impl_->save(compute);
   Checksum checksum;
@@ -267,14 +336,18 @@ TrainingResult Run<T>::finish(std::span<const std::span<const T>> parameters,
     checksum.add(std::as_bytes(std::span(host)));
   }
   TrainingResult result;
-  result.test = test;
+  result.test = impl_->mean_of_all(test);
+  result.traffic = all_gather_value(impl_->ranks, impl_->ranks.traffic());
   result.parameter_checksum = checksum.value();
   result.samples_per_second = samples_per_second(impl_->steps);
   result.device_name = impl_->device.name;
   result.simulated = impl_->device.simulated;
   result.interrupted = impl_->interrupted;
+  result.peak_device_bytes = cuda::peak_device_bytes();
+  if (impl_->trace) impl_->trace->write();
   if (impl_->metrics) impl_->metrics->end(result);
   result.steps = std::move(impl_->steps);
+  result.gradient_differences = std::move(impl_->gradient_differences);
   return result;
 }
 

@@ -11,6 +11,7 @@
 #include "common/data/dataset.hpp"
 #include "common/io/training_result.hpp"
 #include "common/run/checkpoint.hpp"
+#include "common/run/ranks.hpp"
 #include "common/run/step.hpp"
 #include "common/run/step_scalars.hpp"
 
@@ -29,20 +30,30 @@ namespace ddp {
 ///
 /// Nothing in the loop waits for the device: losses are copied to pinned memory and read a few
 /// steps later; load() waits only if the host is more than two batches ahead.
+///
+/// With several ranks, all make the same calls. Rank 0 alone writes and prints; a rank that cannot
+/// go on ends them all.
 template <class T>
 class Run {
  public:
   /// Selects the device, opens the output files and reads the data, in this order, so that a
-  /// mistake shows before training. Throws OptionError, InputError or DeviceError.
-  Run(std::string_view stage, const Options& options);
+  /// mistake shows before training. Throws OptionError, InputError or DeviceError. `cut` says which
+  /// micro-batches a rank takes of a batch; `max_micro_batch` is the largest that it makes.
+  Run(std::string_view stage, const Options& options, const Cut& cut, int max_micro_batch,
+      const Ranks& ranks = alone);
+  /// For one rank that takes each batch whole.
+  Run(std::string_view stage, const Options& options)
+      : Run(stage, options, whole_batch, options.global_batch) {}
   ~Run();
 
-  const Options& options() const;
+  /// Whether the device is a simulated one.
+  bool simulated() const;
   const Dataset& training_data() const;
   const Dataset& test_data() const;
 
   /// Range over the steps to do. It ends after options.steps, after options.epochs, or after the
-  /// step in which a SIGINT or SIGTERM came.
+  /// step in which a SIGINT or SIGTERM came. Ranks get signals at different steps: several of them
+  /// stop a few steps later, all at the same one, once they have read StepScalars::stop.
   class StepIterator;
   struct StepRange {
     Run* run;
@@ -64,9 +75,17 @@ class Run {
     Run* run_;
   };
 
-  /// The batch of `step` in device memory. Work that `compute` gets from now on waits for the copy,
-  /// and the copy of the next batch, which starts here on a stream of its own, overlaps with it.
-  Batch<T> load(const Step& step, const cuda::Stream& compute);
+  /// The samples of `micro` in device memory. Work that `compute` gets from now on waits for the
+  /// copy, and the copy of the next ones, which starts here on a stream of its own, overlaps with
+  /// it.
+  Batch<T> load(const MicroBatch& micro, const cuda::Stream& compute);
+  /// The only micro-batch of `step`.
+  Batch<T> load(const Step& step, const cuda::Stream& compute) {
+    return load(step.micro_batches.front(), compute);
+  }
+
+  /// Whether this rank got a SIGINT or SIGTERM: for StepScalars::stop.
+  bool stop_requested() const;
 
   /// Names the device buffers that make up the state of the training, once, before the first step.
   /// --save keeps them, and --resume fills them here and sets the step to go on from. Throws
@@ -79,9 +98,13 @@ class Run {
   void record(const Step& step, const StepScalars<T>* scalars, double learning_rate,
               const cuda::Stream& compute);
 
+  /// Notes how far the step's gradient is from that of one rank and one pass (--check-gradients).
+  void record(const GradientDifference& difference);
+
   /// Reads what is still on its way, then writes the checkpoint and the end of the metrics. The
-  /// checksum covers the bits of `parameters`, the device's values in order of the model.
-  TrainingResult finish(std::span<const std::span<const T>> parameters, const Evaluation& test,
+  /// checksum covers the bits of `parameters`, the device's values in order of the model. The sums
+  /// of the ranks' `test` are added: each rank has evaluated its share of the test set.
+  TrainingResult finish(std::span<const std::span<const T>> parameters, const EvaluationSums& test,
                         const cuda::Stream& compute);
 
  private:

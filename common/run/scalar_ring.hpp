@@ -44,6 +44,7 @@ class ScalarRing {
   /// One event stays behind the oldest step, which is timed from it.
   bool full() const { return pushed_ - popped_ == size - 1; }
   bool empty() const { return pushed_ == popped_; }
+  std::size_t waiting() const { return pushed_ - popped_; }
 
   /// The oldest step that has not been read, waiting for it if need be; not where the ring is
   /// empty.

@@ -20,6 +20,9 @@ struct StepScalars {
   T correct;        ///< number of samples whose largest output is the label's
   T gradient_norm;  ///< of all parameters together, before clipping; only with clipping
   unsigned flags;   ///< StepFlag bits
+  unsigned raised_by =
+      0;              ///< 1 + the first rank that raised a flag; 0 where none did, or all together
+  unsigned stop = 0;  ///< not 0: a rank was asked to stop the run
 };
 
 }  // namespace ddp

@@ -38,7 +38,7 @@ ddp::TrainingResult train(const ddp::Options& options) {
     if (options.seed == 9 && step.number == 3) std::raise(SIGINT);
     run.record(step, scalars.data(), options.learning_rate, stream);
   }
-  return run.finish({}, {0.25, 0.75}, stream);
+  return run.finish({}, {0.25, 0.75, 1}, stream);
 }
 
 }  // namespace

@@ -50,7 +50,7 @@ std::vector<Seen> run_loader(const Dataset& data, LossKind loss, int late) {
   const cuda::Stream compute;
   Loader<double> loader(data, loss, global_batch, std::nullopt);
   const auto step_at = [&](std::int64_t number) {
-    return Step{number, sampler.epoch_of(number), sampler.batch(number)};
+    return MicroBatch{number, 0, sampler.batch(number)};
   };
   std::vector<cuda::DeviceBuffer<double>> inputs, targets;
   std::vector<cuda::DeviceBuffer<std::int32_t>> labels;
@@ -60,8 +60,8 @@ std::vector<Seen> run_loader(const Dataset& data, LossKind loss, int late) {
     labels.emplace_back(global_batch);
   }
   for (std::int64_t number = 1; number <= steps; ++number) {
-    const Step step = step_at(number);
-    std::optional<Step> next;
+    const MicroBatch step = step_at(number);
+    std::optional<MicroBatch> next;
     if (number < steps) next = step_at(number + 1);
     const Batch<double> batch = loader.load(step, next, compute);
     REQUIRE(batch.count == static_cast<int>(step.samples.size()));
@@ -135,7 +135,7 @@ TEST_CASE("A step that was not announced is loaded all the same, and one that is
   const cuda::Stream compute;
   Loader<float> loader(data.train, LossKind::cross_entropy, global_batch, std::nullopt);
   for (const std::int64_t number : {1, 4, 4, 2, 7}) {
-    const Step step{number, 1, sampler.batch(number)};
+    const MicroBatch step{number, 0, sampler.batch(number)};
     const Batch<float> batch = loader.load(step, std::nullopt, compute);
     const auto labels =
         cuda::download(batch.labels, static_cast<std::size_t>(batch.count), compute);
@@ -152,8 +152,8 @@ TEST_CASE("DDP_FAULT nan: the first input of that step, and no other number, is 
   Loader<float> loader(data.train, LossKind::cross_entropy, global_batch,
                        parse_fault("0:3:nan", 1));
   for (std::int64_t number = 1; number <= 5; ++number) {
-    const Step step{number, 1, sampler.batch(number)};
-    std::optional<Step> next = Step{number + 1, 1, sampler.batch(number + 1)};
+    const MicroBatch step{number, 0, sampler.batch(number)};
+    std::optional<MicroBatch> next = MicroBatch{number + 1, 0, sampler.batch(number + 1)};
     const Batch<float> batch = loader.load(step, next, compute);
     const auto inputs =
         cuda::download(batch.inputs, static_cast<std::size_t>(batch.count) * pixels, compute);
@@ -170,8 +170,8 @@ TEST_CASE("A loader that is given up with copies under way ends in peace") {
     const cuda::Stream compute;
     Loader<float> loader(data.train, LossKind::cross_entropy, global_batch, std::nullopt);
     delay(compute, 1);
-    const std::optional<Step> next = Step{2, 1, sampler.batch(2)};
-    loader.load(Step{1, 1, sampler.batch(1)}, next, compute);
+    const std::optional<MicroBatch> next = MicroBatch{2, 0, sampler.batch(2)};
+    loader.load({1, 0, sampler.batch(1)}, next, compute);
   }
 }
 

@@ -44,6 +44,8 @@ TEST_CASE("Metrics: one run event, a step event a step, one end event") {
   result.test = {0.5, 0.875};
   result.parameter_checksum = 0xab;
   result.samples_per_second = 40000.5;
+  result.traffic = {{3, 1200, 2, 800}};
+  result.peak_device_bytes = 5'000'000'000;
   metrics.end(result);
 
   const std::vector<std::string> lines = read_lines(path);
@@ -79,6 +81,8 @@ TEST_CASE("Metrics: one run event, a step event a step, one end event") {
 
   CHECK(lines[3] == R"({"event":"end","test_accuracy":0.875,"test_loss":0.5,)"
                     R"("parameter_checksum":"00000000000000ab","samples_per_second":40000.5,)"
+                    R"("traffic":[{"messages_sent":3,"bytes_sent":1200,"messages_received":2,)"
+                    R"("bytes_received":800}],"peak_device_bytes":5000000000,)"
                     R"("interrupted":false})");
 }
 

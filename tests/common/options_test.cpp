@@ -49,6 +49,7 @@ TEST_CASE("Without options every value is its default") {
   CHECK(options.device == 0);
   CHECK(options.metrics.empty());
   CHECK(options.dump_samples.empty());
+  CHECK(options.trace.empty());
   CHECK_FALSE(options.quiet);
 }
 
@@ -85,6 +86,8 @@ TEST_CASE("Every option sets its value") {
                                   "m.jsonl",
                                   "--dump-samples",
                                   "s.jsonl",
+                                  "--trace",
+                                  "t.json",
                                   "--quiet"});
   CHECK(options.data == "synthetic");
   CHECK(options.layers == std::vector<int>{20, 30, 30, 5});
@@ -103,6 +106,7 @@ TEST_CASE("Every option sets its value") {
   CHECK(options.device == -1);  // refused with the number of devices, once that is known
   CHECK(options.metrics == "m.jsonl");
   CHECK(options.dump_samples == "s.jsonl");
+  CHECK(options.trace == "t.json");
   CHECK(options.quiet);
 }
 
@@ -162,7 +166,7 @@ TEST_CASE("A bad value names the option, the value and what is allowed") {
 
 TEST_CASE("An option without a value, given twice or unknown is refused by name") {
   for (const char* option :
-       {"--data", "--layers", "--lr", "--metrics", "--dump-samples", "--steps"}) {
+       {"--data", "--layers", "--lr", "--metrics", "--dump-samples", "--trace", "--steps"}) {
     CHECK_THAT(refusal({option}), Contains(option));
     CHECK_THAT(refusal({option, ""}), Contains(std::string(option) + " needs a value"));
     CHECK_THAT(refusal({option, "--quiet"}), Contains(std::string(option) + " needs a value"));
@@ -178,6 +182,8 @@ TEST_CASE("An option without a value, given twice or unknown is refused by name"
 TEST_CASE("Options that contradict each other or do not fit together") {
   CHECK_THAT(refusal({"--metrics", "a.jsonl", "--dump-samples", "a.jsonl"}),
              Contains("--metrics") && Contains("--dump-samples") && Contains("a.jsonl"));
+  CHECK_THAT(refusal({"--trace", "a", "--metrics", "a"}),
+             Contains("--metrics") && Contains("--trace"));
   CHECK_THAT(refusal({"--global-batch", "1048576", "--layers", "784-4096-10"}),
              Contains("--global-batch 1048576") && Contains("4096"));
   CHECK_THAT(refusal({"--layers", "784-65536-65536-10"}), Contains("65536-65536"));
@@ -187,9 +193,10 @@ TEST_CASE(
     "--help shows the eight options that matter, --help-all all of them, --version the version") {
   const std::vector<std::string> eight = {"--data ",  "--layers ", "--global-batch ", "--epochs ",
                                           "--steps ", "--lr ",     "--seed ",         "--metrics "};
-  const std::vector<std::string> rest = {
-      "--activation ", "--loss ",       "--precision ", "--momentum ",     "--weight-decay ",
-      "--clip-norm ",  "--no-shuffle ", "--device ",    "--dump-samples ", "--quiet "};
+  const std::vector<std::string> rest = {"--activation ", "--loss ",         "--precision ",
+                                         "--momentum ",   "--weight-decay ", "--clip-norm ",
+                                         "--no-shuffle ", "--device ",       "--dump-samples ",
+                                         "--quiet ",      "--trace "};
   const std::string short_help = help("--help");
   const std::string long_help = help("--help-all");
   for (const std::string& name : eight) {

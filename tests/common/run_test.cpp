@@ -62,7 +62,7 @@ struct FakeLoop {
     for (const Step& step : run.steps()) {
       const Batch<T> batch = run.load(step, stream);
       StepScalars<T>& left = source[static_cast<std::size_t>(step.number)];
-      left = {static_cast<T>(static_cast<double>(step.number) * batch.count), 0, 0, 0};
+      left = {static_cast<T>(static_cast<double>(step.number) * batch.count), 0, 0, 0, 0, 0};
       if (static_cast<double>(step.number) >= first_bad_step) left.flags = flags;
       if (static_cast<double>(step.number) == first_bad_step && loss_at_bad_step != 0) {
         left.loss_sum = static_cast<T>(loss_at_bad_step);
@@ -75,7 +75,7 @@ struct FakeLoop {
     const cuda::DeviceBuffer<T> device(3);
     cuda::upload<T>(device.data(), values, stream);
     const std::span<const T> parts[] = {{device.data(), 1}, {device.data() + 1, 2}};
-    return run.finish(parts, {0.25, 0.75}, stream);
+    return run.finish(parts, {2.5, 7.5, 10}, stream);
   }
 };
 

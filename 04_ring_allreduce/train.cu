@@ -1,0 +1,78 @@
+#include "04_ring_allreduce/train.hpp"
+
+#include "01_single_gpu/evaluate.cuh"
+#include "01_single_gpu/loss.cuh"
+#include "01_single_gpu/model.cuh"
+#include "01_single_gpu/reductions.cuh"
+#include "01_single_gpu/sgd.cuh"
+#include "01_single_gpu/training_state.hpp"
+#include "02_grad_accum/accumulator.cuh"
+#include "02_grad_accum/gradient_check.cuh"
+#include "03_naive_allreduce/mpi_buffers.hpp"
+#include "03_naive_allreduce/rank_cut.hpp"
+#include "03_naive_allreduce/replicas.hpp"
+#include "03_naive_allreduce/step_sums.cuh"
+#include "04_ring_allreduce/make_all_reduce.hpp"
+#include "common/run/run.hpp"
+
+namespace ddp::ring_allreduce {
+namespace {
+
+template <class T>
+TrainingResult train_in(const Options& options, const mpi::Communicator& ranks) {
+  const int micro_batch = rank_micro_batch_size(options, ranks.size());
+  Run<T> run("04_ring_allreduce", options, rank_cut(options), micro_batch, ranks);
+  const cuda::Stream stream;
+  Model<T> model(seeded_apart(options, ranks.rank()), micro_batch, stream,
+                 step_extras(ranks.size()));
+  const ParameterStore<T>& parameters = model.parameters();
+  const Loss<T> loss(options.loss, options.layers.back(), micro_batch);
+  GradientAccumulator<T> accumulator(options, parameters, leaves_of_a_rank(options, ranks.size()));
+  const auto all_reduce = make_all_reduce<T>(
+      options.allreduce, ranks, pass_device_pointers(options.mpi_buffers, run.simulated()));
+  GradientCheck<T> gradient_check(options, run, stream, ranks.rank());
+  const GradientClipper<T> clipper(options.clip_norm, parameters.gradients().size());
+  const Sgd<T> sgd(options, parameters, stream);
+  const ReplicaCheck<T> replicas(options, parameters, ranks, stream);
+  const cuda::DeviceBuffer<StepScalars<T>> step_scalars(1);
+  StepScalars<T>* scalars = step_scalars.data();
+  cuda::clear_async(scalars, 1, stream);
+  if (!options.no_broadcast) broadcast_parameters(parameters, ranks, stream);
+  run.track(training_state(parameters, sgd), stream);
+  replicas.at_the_start();
+
+  for (const Step& step : run.steps()) {
+    clear_sums(scalars, stream);
+    for (const MicroBatch& micro : step.micro_batches) {
+      const Batch<T> batch = run.load(micro, stream);
+      const T* outputs = model.forward(batch.inputs, batch.count);
+      const T* gradient = loss.forward_backward(outputs, batch, step.count(), scalars, stream);
+      model.backward(gradient, accumulator.beta(micro));
+      accumulator.add(micro, step, scalars, stream);
+    }
+    reduce_step(*all_reduce, parameters, scalars, ranks, options, run.stop_requested(), stream);
+    gradient_check.compare(step, parameters, scalars);
+
+    check_finite(parameters.gradients(), scalars, stream);
+    clipper.clip(parameters.gradients(), scalars, stream);
+    sgd.step(parameters, options.learning_rate, scalars, stream);
+
+    run.record(step, scalars, options.learning_rate, stream);
+    replicas.after(step.number);
+  }
+
+  replicas.at_the_end();
+  const auto test_samples = all_samples(run.test_data());
+  const EvaluationSums test = evaluate(model, loss, run.test_data(),
+                                       shard_of(test_samples, ranks.rank(), ranks.size()), stream);
+  return run.finish(parameters.value_views(), test, stream);
+}
+
+}  // namespace
+
+TrainingResult train(const Options& options, const mpi::Communicator& ranks) {
+  return options.precision == Precision::fp64 ? train_in<double>(options, ranks)
+                                              : train_in<float>(options, ranks);
+}
+
+}  // namespace ddp::ring_allreduce
