@@ -182,7 +182,7 @@ def main(arguments):
     with tempfile.TemporaryDirectory(prefix="ddp.") as folder:
         shared_folder = None
         if os.access(SHARED_MEMORY, os.W_OK):
-            shared_folder = tempfile.mkdtemp(prefix="ddp_job.", dir=SHARED_MEMORY)
+            shared_folder = tempfile.mkdtemp(prefix=f"ddp_job.{os.getpid()}.", dir=SHARED_MEMORY)
         try:
             job = Job(mpirun_command(mpirun, wanted, folder, shared_folder))
             status = job.wait(wanted.timeout)

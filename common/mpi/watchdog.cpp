@@ -18,7 +18,7 @@ namespace {
 using Seconds = std::chrono::duration<double>;
 
 constexpr Seconds longest_look{0.05};
-constexpr Seconds patience_after_signal{0.5};
+constexpr Seconds patience_after_signal{0.25};
 constexpr int terminated_by_signal = 128 + SIGTERM;
 
 // Lock-free, so a handler may touch it.
@@ -80,6 +80,9 @@ void Watchdog::exit_terminated() const {
   if (!board_.report_claimed()) {
     write_to_stderr(
         fmt::format("{}: ended by SIGTERM, {}\n", rank_and_step(), text_of(own_record().read())));
+    // The launcher, busy with ending the job, drops what it has not read when the last rank is
+    // gone.
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
   _exit(terminated_by_signal);
 }

@@ -18,10 +18,10 @@ namespace ddp::mpi {
 /// SIGINT asks a run to stop after its step, as in a program of one process (StopSignals). SIGTERM
 /// is what a launcher sends to the survivors when a rank has failed, a second before SIGKILL; but
 /// also what somebody sends who wants a job to stop. So it asks the run to stop, and a rank that
-/// then sits in one call for half a second, because its peer is gone, says where it waits and
-/// exits. A second SIGTERM ends the rank at once. Where a rank has reported why the job ends, the
-/// others are silent. The handler only counts, which is safe in one; the watchdog's thread does the
-/// rest.
+/// then sits in one call for a quarter of a second, because its peer is gone, says where it waits
+/// and exits. A second SIGTERM ends the rank at once. Where a rank has reported why the job ends,
+/// the others are silent. The handler only counts, which is safe in one; the watchdog's thread does
+/// the rest.
 class Watchdog {
  public:
   /// Ends the job with exit code 5 once this rank has been inside one call for `timeout`; 0: never.

@@ -93,4 +93,7 @@ ddp::TrainingResult train(const ddp::Options& options, const Communicator& ranks
 
 }  // namespace
 
-int main(int argc, char** argv) { return ddp::mpi::run_program(argc, argv, "fake_ranks", train); }
+// The stage says which options there are.
+int main(int argc, char** argv) {
+  return ddp::mpi::run_program(argc, argv, "03_fake_ranks", train);
+}
