@@ -28,9 +28,11 @@ class Result(NamedTuple):
 
 
 class Runner:
-    def __init__(self, programs, scratch, time_limit=300):
+    def __init__(self, programs, scratch, *options, time_limit=300):
+        """`options` are given to every run."""
         self.programs = Path(programs)
         self.scratch = Path(scratch)
+        self.options = options
         self.time_limit = time_limit
         self.count = 0
 
@@ -38,7 +40,7 @@ class Runner:
         """Trains with `options` on `ranks` ranks, alone without a launcher where it is None."""
         self.count += 1
         metrics = self.scratch / f"run{self.count}.jsonl"
-        command = [str(self.programs / stage), *map(str, options), "--quiet", "--metrics",
+        command = [str(self.programs / stage), *self.options, *map(str, options), "--quiet", "--metrics",
                    str(metrics)]
         if ranks is not None:
             command = [sys.executable, str(LAUNCHER), "-n", str(ranks), "--timeout",

@@ -142,12 +142,13 @@ def main():
     parser.add_argument("stage")
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--steps", type=int, default=200)
+    parser.add_argument("--layers", default="784-512-256-10", help="a smaller net is faster")
     arguments = parser.parse_args()
     stage, ranks = arguments.stage, arguments.ranks
     if not 1 <= ranks <= 240 or BATCH % ranks != 0:
         parser.error(f"--ranks is {ranks}; it must divide {BATCH}")
     with tempfile.TemporaryDirectory() as scratch:
-        run = Runner(arguments.programs, scratch)
+        run = Runner(arguments.programs, scratch, "--layers", arguments.layers)
         try:
             probe = run(ONE, None, "--steps", 1)
             simulated = probe.run["simulated"]
