@@ -40,7 +40,8 @@ std::optional<std::string> error_of(const std::string& name, const Host& host) {
   if (trouble.empty()) return std::nullopt;
   const auto found = std::max(host.visible_devices, static_cast<int>(host.ranks_of_device.size()));
   return fmt::format(
-      "{}: {} ranks on a host requires at least {} {} GPUs; found {}. Start fewer ranks (-n {}){}; "
+      "{}: a host with {} ranks requires at least {} {} GPUs; found {}. Start fewer ranks (-n "
+      "{}){}; "
       "in tests, --share-device lets ranks share a GPU",
       trouble, host.ranks.size(), host.ranks.size(), host.simulated ? "simulated" : "physical",
       found, found, host.simulated ? " or simulate more GPUs (SIMGPU_DEVICES)" : "");

@@ -17,8 +17,13 @@ PROGRAM = None
 WARNING = re.compile(r"warning: \d+ ranks on \d+ cores: time means nothing\n")
 
 
+# A job that hangs, hangs for 300 s; one that ends as it should takes two or three, or a multiple of
+# that on a busy machine. The limit's exit code, 124, fails every test here.
+LIMIT = "60"
+
+
 def command(*arguments, ranks=4):
-    return [sys.executable, str(LAUNCH), "-n", str(ranks), "--timeout", "90", PROGRAM, "--data",
+    return [sys.executable, str(LAUNCH), "-n", str(ranks), "--timeout", LIMIT, PROGRAM, "--data",
             "synthetic", *arguments]
 
 
@@ -50,17 +55,14 @@ class Jobs(unittest.TestCase):
 
     def run_job(self, *arguments, ranks=4, **variables):
         """.stderr is without the warning about cores."""
-        begin = time.monotonic()
         process = self.popen(*arguments, ranks=ranks, **variables)
         out, err = process.communicate(timeout=120)
         done = subprocess.CompletedProcess(process.args, process.returncode, out, err)
-        done.seconds = time.monotonic() - begin
         done.stderr = WARNING.sub("", done.stderr)
         return done
 
     def ends(self, done, code, stderr):
         self.assertEqual((done.returncode, done.stderr, done.stdout), (code, stderr, ""))
-        self.assertLess(done.seconds, 30)  # on an idle machine 3; without the rule, 300
 
     def test_a_good_run_prints_one_table_and_gives_each_rank_its_device(self):
         for ranks in (1, 2, 4):
@@ -81,11 +83,10 @@ class Jobs(unittest.TestCase):
     def test_fa_01_c_a_killed_rank(self):
         done = self.run_job(DDP_FAULT="2:3:kill")
         self.assertEqual((done.returncode, done.stdout), (137, ""))
-        self.assertLess(done.seconds, 30)
         for rank in (0, 1, 3):
-            self.assertRegex(done.stderr, rf"(?m)^rank {rank}, step 3: ended by SIGTERM, waiting "
-                                          r"for [\d.]+ s (in an all-gather|to (send|receive) 1048576"
-                                          r" bytes (to|from) rank \d)$")
+            self.assertRegex(done.stderr,
+                             rf"(?m)^rank {rank}, step 3: ended by SIGTERM, waiting for [\d.]+ s "
+                             r"(in an all-gather|to (send|receive) \d+ bytes (to|from) rank \d)$")
         self.assertIn("a rank was ended by SIGKILL", done.stderr)
 
     def test_fa_01_d_a_rank_that_stalls(self):
@@ -96,7 +97,6 @@ class Jobs(unittest.TestCase):
         self.assertRegex(done.stderr, r"(?m)^  rank 2: step 3, in no call for \d\.\d s$")
         self.assertRegex(done.stderr, r"(?m)^  missing: rank 2; ")
         self.assertEqual(done.stderr.count("error:"), 1)
-        self.assertLess(done.seconds, 35)
 
     def test_ar_04_a_ring_of_blocking_sends_is_shown_as_a_deadlock(self):
         for ranks, cycle in ((2, "0 waits for 1 waits for 0"),

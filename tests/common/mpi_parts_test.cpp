@@ -107,6 +107,7 @@ TEST_CASE("find_cycle finds a cycle of any length, and none where there is none"
   CHECK(find_cycle(Edges{{1}, {2}, {0}}) == std::vector{0, 1, 2});
   CHECK(find_cycle(Edges{{2}, {}, {4}, {2}, {3}}) == std::vector{2, 4, 3});  // 0 only leads there
   CHECK(find_cycle(Edges{{}, {1}}) == std::vector{1});
+  CHECK(find_cycle(Edges{{1, 2}, {3}, {3}, {}, {5}, {4}}) == std::vector{4, 5});
   CHECK(find_cycle(Edges{{-1, 7, 1}, {}}).empty());  // peers that are not here
 }
 
