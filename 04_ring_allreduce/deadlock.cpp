@@ -63,9 +63,9 @@ std::string circle(const std::vector<int>& waits_for) {
   return text;
 }
 
-/// The trap, which can be freed: `rescued` says that somebody else has received meanwhile.
+/// The trap of shift.hpp, which can be freed: whoever claims the receive first makes it.
 void exchange(const Arguments& arguments, std::span<const float> outgoing,
-              std::span<float> incoming, MPI_Comm ring, const std::atomic<bool>& rescued) {
+              std::span<float> incoming, MPI_Comm ring, std::atomic<bool>& claimed) {
   if (arguments.fixed) {
     shift(outgoing, incoming, ring);
     return;
@@ -74,7 +74,7 @@ void exchange(const Arguments& arguments, std::span<const float> outgoing,
   mpi::check(MPI_Comm_rank(ring, &rank));
   mpi::check(MPI_Comm_size(ring, &ranks));
   send_to((rank + 1) % ranks, outgoing, ring);
-  if (!rescued) receive_from((rank + ranks - 1) % ranks, incoming, ring);
+  if (!claimed.exchange(true)) receive_from((rank + ranks - 1) % ranks, incoming, ring);
 }
 
 int run(const Arguments& arguments, MPI_Comm ring, MPI_Comm talk) {
@@ -92,24 +92,23 @@ int run(const Arguments& arguments, MPI_Comm ring, MPI_Comm talk) {
               << std::endl;
   }
 
-  std::atomic<bool> rescued = false;
+  std::atomic<bool> claimed = false;
   auto done = std::async(std::launch::async,
-                         [&] { exchange(arguments, outgoing, incoming, ring, rescued); });
+                         [&] { exchange(arguments, outgoing, incoming, ring, claimed); });
   const bool stuck = done.wait_for(patience) != std::future_status::ready;
-  const int mine = stuck ? right : -1;
+  // All claims come before the first rescue: the exchange of `waits_for` lies between them.
+  const bool rescues = stuck && !arguments.fixed && !claimed.exchange(true);
+  const int mine = stuck ? (rescues ? right : left) : -1;
   std::vector<int> waits_for(static_cast<std::size_t>(ranks));
   mpi::check(MPI_Allgather(&mine, 1, MPI_INT, waits_for.data(), 1, MPI_INT, talk));
   const bool locked = std::any_of(waits_for.begin(), waits_for.end(), [](int r) { return r >= 0; });
-  if (locked && rank == 0) {
+  if (locked && !arguments.fixed && rank == 0) {
     std::cout << "after " << patience.count() << " s: " << circle(waits_for) << std::endl;
   }
   if (locked && arguments.fixed) {
     throw PeerError("the ring is still locked: exercise 4.4 is not solved");
   }
-  if (stuck) {
-    rescued = true;
-    receive_from(left, incoming, ring);
-  }
+  if (rescues) receive_from(left, incoming, ring);
   done.get();
 
   const int wrong = std::any_of(incoming.begin(), incoming.end(),
