@@ -3,10 +3,13 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "common/mpi/last_call.hpp"
+#include "common/mpi/link.hpp"
 #include "common/run/ranks.hpp"
 
 namespace ddp::mpi {
@@ -27,16 +30,29 @@ inline MPI_Datatype datatype<std::byte>() {
   return MPI_BYTE;
 }
 
+class Communicator;
+
 /// A message under way. It has to be waited for: until then its values belong to MPI.
 class Request {
  public:
   Request() = default;
-  /// Returns once the message has been received, or the values that were sent may change.
+  /// Returns once the message has been received, or the values that were sent may change. A
+  /// message of another length than that of the values is an error (PeerError). A second wait
+  /// returns at once.
   void wait();
 
  private:
   friend class Communicator;
+  std::int64_t bytes() const { return static_cast<std::int64_t>(count_ * size_); }
+  struct OverLink;  // what a simulated link adds
+
+  const Communicator* communicator_ = nullptr;
   MPI_Request request_ = MPI_REQUEST_NULL;
+  CallKind kind_ = CallKind::none;
+  int peer_ = 0;
+  std::size_t count_ = 0;  // of elements of `size_` bytes
+  std::size_t size_ = 1;
+  std::shared_ptr<OverLink> over_link_;
 };
 
 /// A communicator of our own (MPI_Comm_dup: its messages never mix with anybody else's) over all
@@ -44,10 +60,17 @@ class Request {
 /// received. Counts are 64-bit; a message has at most 2^31 - 1 elements, which is refused rather
 /// than cut.
 ///
+/// Every call in which a rank may wait for another is noted (last_call.hpp).
+///
+/// With SIMGPU_LINK=GB/s,us in the environment, messages take the time that they would take over a
+/// network link of that bandwidth and latency at every rank (link.hpp); whoever waits sleeps. What
+/// the link has to know of a message travels ahead of it and is not counted. MPI's own collectives
+/// cost nothing there: they are no part of a step.
+///
 /// Pointers may be to host memory; to device memory only where takes_device_pointers() says so.
 class Communicator final : public Ranks {
  public:
-  /// Duplicates MPI_COMM_WORLD. Collective.
+  /// Duplicates MPI_COMM_WORLD. Collective. Throws OptionError where SIMGPU_LINK is malformed.
   Communicator();
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
@@ -56,6 +79,7 @@ class Communicator final : public Ranks {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   std::vector<std::string> all_gather(const std::string& text) const override;
+  void set_step(std::int64_t step) const override { own_record().set_step(step); }
   MPI_Comm handle() const { return comm_; }
 
   /// MPI_Send: returns when the values may change. For a large message that is only when the
@@ -89,7 +113,13 @@ class Communicator final : public Ranks {
   /// Since the communicator was made.
   const Traffic& traffic() const { return traffic_; }
 
+  /// With a simulated link: the time that this rank's messages have taken so far, had nothing else
+  /// taken any. It depends on the program alone, not on the machine. Without a link 0.
+  double modelled_seconds() const { return link_ ? link_->modelled_seconds() : 0; }
+
  private:
+  friend class Request;
+
   void send(const void* values, std::size_t count, std::size_t size, MPI_Datatype type,
             int destination) const;
   void receive(void* values, std::size_t count, std::size_t size, MPI_Datatype type,
@@ -98,12 +128,15 @@ class Communicator final : public Ranks {
                      int destination) const;
   Request start_receive(void* values, std::size_t count, std::size_t size, MPI_Datatype type,
                         int source) const;
+  void finish(Request& request) const;
   void broadcast(void* values, std::size_t count, MPI_Datatype type, int root) const;
 
   MPI_Comm comm_ = MPI_COMM_NULL;
   int rank_ = 0;
   int size_ = 1;
-  mutable Traffic traffic_;  // counting is no change that a caller could see
+  // Counting, and the time that messages take, are no change of what the communicator does.
+  mutable Traffic traffic_;
+  std::unique_ptr<Link> link_;
 };
 
 /// Whether this MPI library may be given device pointers (MPIX_Query_cuda_support). Most builds,

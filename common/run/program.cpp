@@ -45,6 +45,8 @@ int fail(const char* message, int code) {
 
 }  // namespace
 
+void print_result(const TrainingResult& result) { print(result); }
+
 int run_program(int argc, char** argv, std::string_view stage,
                 TrainingResult (*train)(const Options&)) {
   try {

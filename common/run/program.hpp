@@ -12,4 +12,7 @@ namespace ddp {
 int run_program(int argc, char** argv, std::string_view stage,
                 TrainingResult (*train)(const Options&));
 
+/// Its table of results, on stdout.
+void print_result(const TrainingResult& result);
+
 }  // namespace ddp

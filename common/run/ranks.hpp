@@ -15,6 +15,8 @@ class Ranks {
   virtual int size() const = 0;
   /// Every rank's text, in the order of the ranks. Collective: all ranks call it.
   virtual std::vector<std::string> all_gather(const std::string& text) const = 0;
+  /// Notes the step that begins, for messages about failures.
+  virtual void set_step(std::int64_t) const {}
 };
 
 /// One process that trains alone.

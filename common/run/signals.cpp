@@ -29,6 +29,8 @@ StopSignals::~StopSignals() {
   sigaction(SIGTERM, &previous_terminate_, nullptr);
 }
 
+void ask_to_stop() { request_stop(0); }
+
 bool StopSignals::received() const { return stop_requested.load(std::memory_order_relaxed); }
 
 }  // namespace ddp

@@ -21,4 +21,8 @@ class StopSignals {
   struct sigaction previous_terminate_;
 };
 
+/// Asks the run to stop as SIGINT would; for who takes signals in another way. Nothing happens
+/// where there is no StopSignals.
+void ask_to_stop();
+
 }  // namespace ddp

@@ -8,4 +8,7 @@ namespace ddp {
 /// Why this test program cannot run here; empty where it can.
 std::optional<std::string> reason_to_skip();
 
+/// Whether its tests use a device.
+bool needs_device();
+
 }  // namespace ddp

@@ -4,4 +4,6 @@ namespace ddp {
 
 std::optional<std::string> reason_to_skip() { return std::nullopt; }
 
+bool needs_device() { return false; }
+
 }  // namespace ddp

@@ -12,4 +12,6 @@ std::optional<std::string> reason_to_skip() {
          (status == cudaSuccess ? "0 devices" : cudaGetErrorString(status));
 }
 
+bool needs_device() { return true; }
+
 }  // namespace ddp
