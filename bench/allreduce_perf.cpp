@@ -28,6 +28,7 @@
 #include "common/mpi/check.hpp"
 #include "common/mpi/communicator.hpp"
 #include "common/mpi/environment.hpp"
+#include "common/mpi/link.hpp"
 #include "common/run/device.hpp"
 
 namespace ddp::bench {
@@ -38,6 +39,7 @@ using Json = nlohmann::ordered_json;
 /// What was measured for one contender and size, in one of two places (in place, out of place).
 struct Measured {
   std::vector<double> seconds;  ///< a call, by round
+  double modelled_seconds = 0;  ///< a call, were there nothing but SIMGPU_LINK's link; else 0
   std::uint64_t wrong = 0;      ///< elements, of all ranks
 
   double median() const {
@@ -68,7 +70,7 @@ template <class T>
 class Bench {
  public:
   Bench(const AllReduceOptions& options, const mpi::Communicator& ranks, bool device_pointers)
-      : options_(options), ranks_(ranks) {
+      : options_(options), ranks_(ranks), device_pointers_(device_pointers) {
     for (const Contender& contender : options.contenders) {
       if (contender.library_algorithm > 0) {
         choose_library_algorithm(contender.library_algorithm, contender.library_segment);
@@ -92,6 +94,7 @@ class Bench {
     for (std::size_t c = 0; c < all_reduces_.size(); ++c) {
       for (const bool in_place : {false, true}) {
         measured[c][in_place].wrong = wrong(c, in_place, count);
+        measured[c][in_place].modelled_seconds = modelled_seconds(c, count);
         for (int i = 1; i < options_.warmup; ++i) burst(c, in_place, count, 1);
         constexpr double burst_seconds = 1e-3;
         const double one = burst(c, in_place, count, 1);
@@ -113,6 +116,16 @@ class Bench {
     const std::span<T> output(output_.data(), count);
     const std::span<const T> input = in_place ? output : std::span<const T>(input_.data(), count);
     all_reduces_[contender]->sum(input, output, stream_);
+  }
+
+  /// Of one call, in place, in which all ranks begin at once: on a link that was never used.
+  double modelled_seconds(std::size_t contender, std::size_t count) {
+    if (!mpi::link_from_environment()) return 0;
+    const mpi::Communicator unused;
+    const auto all_reduce =
+        make_all_reduce<T>(options_.contenders[contender].kind, unused, device_pointers_);
+    all_reduce->sum({output_.data(), count}, stream_);
+    return largest_of_all(unused.modelled_seconds(), ranks_);
   }
 
   double burst(std::size_t contender, bool in_place, std::size_t count, int calls) {
@@ -145,6 +158,7 @@ class Bench {
 
   const AllReduceOptions& options_;
   const mpi::Communicator& ranks_;
+  const bool device_pointers_;
   bool changed_ = false;
   cuda::Stream stream_;
   cuda::DeviceBuffer<T> input_, output_;
@@ -188,6 +202,7 @@ Json report(const AllReduceOptions& options, const Contender& contender,
                                                    {"algbw", algorithm_gbs},
                                                    {"busbw", bus_gbs},
                                                    {"wrong", place.wrong},
+                                                   {"modelled_seconds", place.modelled_seconds},
                                                    {"rounds", place.seconds}};
   }
   fmt::print("\n");
