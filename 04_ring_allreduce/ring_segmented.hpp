@@ -39,7 +39,7 @@ class RingSegmentedAllReduce final : public AllReduce<T> {
   void sum(std::span<const T> input, std::span<T> output, cudaStream_t stream) override;
 
  private:
-  static constexpr std::size_t segment_bytes = std::size_t{256} << 10;
+  static constexpr std::size_t segment_bytes = std::size_t{512} << 10;
   static constexpr std::size_t receives_under_way = 4;
   static constexpr std::size_t sends_under_way = 12;  // the right neighbour may be that late
   static constexpr std::size_t slots = receives_under_way + 1;  // one is added meanwhile

@@ -123,7 +123,7 @@ TEST_CASE("a count of zero communicates nothing") {
 TEST_CASE("AR-04: no message is so large that the ring hangs") {
   const mpi::Communicator communicator;
   const int rank = communicator.rank(), ranks = communicator.size();
-  for (const std::size_t chunk : {1010, 1012, 16384, 1048576}) {
+  for (const std::size_t chunk : {60, 70, 1010, 1012, 16384, 1048576}) {
     const std::size_t count = chunk * static_cast<std::size_t>(ranks);
     // Exact up to 2^24, so the pattern is cut off there.
     const auto values = made_by<float>(

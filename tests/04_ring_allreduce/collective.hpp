@@ -16,8 +16,8 @@
 #include "common/cuda/buffer.hpp"
 #include "common/cuda/stream.hpp"
 #include "common/mpi/communicator.hpp"
-#include "common/run/device.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/mpi_world.hpp"
 
 namespace ddp {
 
@@ -36,7 +36,7 @@ struct Way {
 inline std::vector<Way> ways(const mpi::Communicator& communicator) {
   std::vector<Way> all;
   const bool power_of_two = std::has_single_bit(static_cast<unsigned>(communicator.size()));
-  const bool device_pointers = select_device(0).simulated || mpi::takes_device_pointers();
+  const bool device_pointers = environment().simulated() || mpi::takes_device_pointers();
   for (const auto kind : {AllReduceKind::naive, AllReduceKind::ring, AllReduceKind::ring_segmented,
                           AllReduceKind::tree, AllReduceKind::mpi}) {
     if (kind == AllReduceKind::tree && !power_of_two) continue;
