@@ -20,9 +20,7 @@ TrainingResult train_in(const Options& options) {
   const Loss<T> loss(options.loss, options.layers.back(), options.global_batch);
   const GradientClipper<T> clipper(options.clip_norm, parameters.gradients().size());
   const Sgd<T> sgd(options, parameters, stream);
-  const cuda::DeviceBuffer<StepScalars<T>> step_scalars(1);
-  StepScalars<T>* scalars = step_scalars.data();
-  cuda::clear_async(scalars, 1, stream);
+  StepScalars<T>* scalars = run.scalars(stream);
   run.track(training_state(parameters, sgd), stream);
 
   // The host only enqueues work here. The device is a few steps behind it, and nobody waits.

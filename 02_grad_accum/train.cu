@@ -26,9 +26,7 @@ TrainingResult train_in(const Options& options) {
   GradientCheck<T> gradient_check(options, run, stream);
   const GradientClipper<T> clipper(options.clip_norm, parameters.gradients().size());
   const Sgd<T> sgd(options, parameters, stream);
-  const cuda::DeviceBuffer<StepScalars<T>> step_scalars(1);
-  StepScalars<T>* scalars = step_scalars.data();
-  cuda::clear_async(scalars, 1, stream);
+  StepScalars<T>* scalars = run.scalars(stream);
   run.track(training_state(parameters, sgd), stream);
 
   for (const Step& step : run.steps()) {

@@ -38,23 +38,11 @@ void NaiveAllReduce<T>::sum(std::span<const T> input, std::span<T> output, cudaS
   }
 }
 
-Traffic naive_traffic(std::int64_t bytes, int rank, int world_size) {
-  if (world_size == 1) return {};
+Traffic naive_traffic(std::size_t count, std::size_t size, int rank, int world_size) {
+  if (world_size == 1 || count == 0) return {};
   const std::int64_t messages = rank == root ? world_size - 1 : 1;
-  return {messages, messages * bytes, messages, messages * bytes};
-}
-
-std::vector<Traffic> naive_traffic_of_run(std::size_t steps, std::span<const std::size_t> counts,
-                                          std::size_t size, int world_size) {
-  std::vector<Traffic> ranks(static_cast<std::size_t>(world_size));
-  for (int rank = 0; rank < world_size; ++rank) {
-    Traffic step;
-    for (const std::size_t count : counts) {
-      step = step + naive_traffic(static_cast<std::int64_t>(count * size), rank, world_size);
-    }
-    ranks[static_cast<std::size_t>(rank)] = static_cast<std::int64_t>(steps) * step;
-  }
-  return ranks;
+  const auto bytes = messages * static_cast<std::int64_t>(count * size);
+  return {messages, bytes, messages, bytes};
 }
 
 template class NaiveAllReduce<float>;

@@ -2,9 +2,8 @@
 
 #include <cuda_runtime.h>
 
-#include <cstdint>
+#include <cstddef>
 #include <span>
-#include <vector>
 
 #include "03_naive_allreduce/all_reduce.hpp"
 #include "03_naive_allreduce/device_messages.hpp"
@@ -47,11 +46,7 @@ class NaiveAllReduce final : public AllReduce<T> {
   GrowingBuffer<cuda::DeviceBuffer<T>> received_;
 };
 
-/// What one all-reduce of `bytes` costs `rank` by the table above.
-Traffic naive_traffic(std::int64_t bytes, int rank, int world_size);
-
-/// The same of `steps` steps with all-reduces of `counts` elements of `size` bytes, for every rank.
-std::vector<Traffic> naive_traffic_of_run(std::size_t steps, std::span<const std::size_t> counts,
-                                          std::size_t size, int world_size);
+/// What one all-reduce of `count` elements of `size` bytes costs `rank`, by the table above.
+Traffic naive_traffic(std::size_t count, std::size_t size, int rank, int world_size);
 
 }  // namespace ddp

@@ -38,15 +38,17 @@ void check_replicas(const ParameterStore<T>& store, const mpi::Communicator& com
 template <class T>
 class ReplicaCheck {
  public:
+  /// At the start: this is the first check.
   ReplicaCheck(const Options& options, const ParameterStore<T>& store,
                const mpi::Communicator& communicator, const cuda::Stream& stream)
       : interval_(options.check_replicas),
         off_(options.no_broadcast),
         store_(store),
         communicator_(communicator),
-        stream_(stream) {}
+        stream_(stream) {
+    check("at the start");
+  }
 
-  void at_the_start() const { check("at the start"); }
   void after(std::int64_t step) const {
     if (interval_ > 0 && step % interval_ == 0) check("after step " + std::to_string(step));
   }

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <span>
-#include <vector>
 
 #include "01_single_gpu/parameter_store.hpp"
 #include "03_naive_allreduce/all_reduce.hpp"
@@ -45,17 +44,6 @@ __global__ void unpack_kernel(const T* extras, StepScalars<T>* scalars, unsigned
     if (flags != 0 && scalars->raised_by == 0) scalars->raised_by = r + 1;
     scalars->flags |= flags;
   }
-}
-
-/// The sizes of the all-reduces of a step, in elements.
-template <class T>
-std::vector<std::size_t> reduced_counts(const ParameterStore<T>& parameters, int world_size,
-                                        bool by_parameter) {
-  if (!by_parameter) return {parameters.gradients_and_extras().size()};
-  std::vector<std::size_t> counts;
-  for (const Parameter& parameter : parameters.parameters()) counts.push_back(parameter.count);
-  counts.push_back(step_extras(world_size));
-  return counts;
 }
 
 /// Adds gradients and scalars over all ranks. Each rank's part is divided by the global batch

@@ -1,6 +1,5 @@
 #include "03_naive_allreduce/train.hpp"
 
-#include "01_single_gpu/evaluate.cuh"
 #include "01_single_gpu/loss.cuh"
 #include "01_single_gpu/model.cuh"
 #include "01_single_gpu/reductions.cuh"
@@ -8,11 +7,13 @@
 #include "01_single_gpu/training_state.hpp"
 #include "02_grad_accum/accumulator.cuh"
 #include "02_grad_accum/gradient_check.cuh"
+#include "03_naive_allreduce/evaluate_share.cuh"
 #include "03_naive_allreduce/mpi_buffers.hpp"
 #include "03_naive_allreduce/naive_allreduce.hpp"
 #include "03_naive_allreduce/rank_cut.hpp"
 #include "03_naive_allreduce/replicas.hpp"
 #include "03_naive_allreduce/step_sums.cuh"
+#include "03_naive_allreduce/traffic_by_formula.hpp"
 #include "common/run/run.hpp"
 
 namespace ddp::naive_allreduce {
@@ -32,13 +33,10 @@ TrainingResult train_in(const Options& options, const mpi::Communicator& ranks) 
   GradientCheck<T> gradient_check(options, run, stream, ranks.rank());
   const GradientClipper<T> clipper(options.clip_norm, parameters.gradients().size());
   const Sgd<T> sgd(options, parameters, stream);
-  const ReplicaCheck<T> replicas(options, parameters, ranks, stream);
-  const cuda::DeviceBuffer<StepScalars<T>> step_scalars(1);
-  StepScalars<T>* scalars = step_scalars.data();
-  cuda::clear_async(scalars, 1, stream);
+  StepScalars<T>* scalars = run.scalars(stream);
   if (!options.no_broadcast) broadcast_parameters(parameters, ranks, stream);
   run.track(training_state(parameters, sgd), stream);
-  replicas.at_the_start();
+  const ReplicaCheck<T> replicas(options, parameters, ranks, stream);
 
   for (const Step& step : run.steps()) {
     clear_sums(scalars, stream);
@@ -61,14 +59,9 @@ TrainingResult train_in(const Options& options, const mpi::Communicator& ranks) 
   }
 
   replicas.at_the_end();
-  const auto test_samples = all_samples(run.test_data());
-  const EvaluationSums test = evaluate(model, loss, run.test_data(),
-                                       shard_of(test_samples, ranks.rank(), ranks.size()), stream);
-  TrainingResult result = run.finish(parameters.value_views(), test, stream);
-  const auto counts = reduced_counts(parameters, ranks.size(), options.by_parameter);
-  result.traffic_by_formula =
-      naive_traffic_of_run(result.steps.size(), counts, sizeof(T), ranks.size());
-  return result;
+  const EvaluationSums test = evaluate_share(model, loss, run.test_data(), ranks, stream);
+  return with_traffic_by(naive_traffic, run.finish(parameters.value_views(), test, stream),
+                         parameters, options, ranks.size());
 }
 
 }  // namespace

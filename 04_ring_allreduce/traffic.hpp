@@ -2,11 +2,9 @@
 
 #include <bit>
 #include <cstdint>
-#include <optional>
-#include <span>
-#include <vector>
 
 #include "03_naive_allreduce/naive_allreduce.hpp"
+#include "03_naive_allreduce/traffic_by_formula.hpp"
 #include "04_ring_allreduce/chunk_plan.hpp"
 #include "common/cli/options.hpp"
 
@@ -28,46 +26,27 @@ inline Traffic ring_traffic(std::size_t count, std::size_t size, int rank, int w
 }
 
 /// The same for recursive doubling: log2(N) exchanges of the whole buffer.
-inline Traffic tree_traffic(std::size_t count, std::size_t size, int world_size) {
+inline Traffic tree_traffic(std::size_t count, std::size_t size, int, int world_size) {
   if (count == 0) return {};
   const int rounds = std::bit_width(static_cast<unsigned>(world_size)) - 1;
   const auto bytes = rounds * static_cast<std::int64_t>(count * size);
   return {rounds, bytes, rounds, bytes};
 }
 
-/// Empty for the ones whose messages are cut or sent by a library.
-inline std::optional<Traffic> traffic_of(AllReduceKind kind, std::size_t count, std::size_t size,
-                                         int rank, int world_size) {
+/// Null for the ones whose messages are cut, or sent by a library.
+inline TrafficFormula traffic_formula(AllReduceKind kind) {
   switch (kind) {
     case AllReduceKind::naive:
-      return naive_traffic(static_cast<std::int64_t>(count * size), rank, world_size);
+      return naive_traffic;
     case AllReduceKind::ring:
-      return ring_traffic(count, size, rank, world_size);
+      return ring_traffic;
     case AllReduceKind::tree:
-      return tree_traffic(count, size, world_size);
+      return tree_traffic;
     case AllReduceKind::ring_segmented:
     case AllReduceKind::mpi:
       break;
   }
-  return std::nullopt;
-}
-
-/// Of `steps` steps with all-reduces of `counts` elements of `size` bytes, for every rank; empty
-/// where there is no formula.
-inline std::vector<Traffic> traffic_of_run(AllReduceKind kind, std::size_t steps,
-                                           std::span<const std::size_t> counts, std::size_t size,
-                                           int world_size) {
-  std::vector<Traffic> ranks;
-  for (int rank = 0; rank < world_size; ++rank) {
-    Traffic step;
-    for (const std::size_t count : counts) {
-      const std::optional<Traffic> one = traffic_of(kind, count, size, rank, world_size);
-      if (!one) return {};
-      step = step + *one;
-    }
-    ranks.push_back(static_cast<std::int64_t>(steps) * step);
-  }
-  return ranks;
+  return nullptr;
 }
 
 }  // namespace ddp

@@ -52,6 +52,17 @@ def order_section(markdown):
     return None
 
 
+def off_the_path(root, stage):
+    """The files of the stage that its page names below "Off the reading path"."""
+    page = root / stage / "README.md"
+    section = order_section(page.read_text()) if page.is_file() else None
+    parts = re.split(r"^#+ .*off the reading path.*$", section or "", flags=re.IGNORECASE | re.M)
+    if len(parts) == 1:
+        return []
+    names = re.findall(r"[\w./-]+\.(?:cuh|cu|cpp|hpp|h)\b", parts[1])
+    return [name.removeprefix(f"{stage}/") for name in names]
+
+
 def reading_order(root, stage):
     """Returns (files of the stage in reading order, those that nobody lists last; messages)."""
     files = [str(p.relative_to(root / stage)) for p in source_files(root, [stage])]
@@ -76,7 +87,8 @@ def reading_order(root, stage):
 def check_stage(root, stage):
     """Returns (lines of the stage, lines of its training function, messages)."""
     texts = {path.name: path.read_text() for path in source_files(root, [stage])}
-    total = sum(lines_of_code(text) for text in texts.values())
+    off = off_the_path(root, stage)
+    total = sum(lines_of_code(text) for name, text in texts.items() if name not in off)
     training = lines_of_training(texts.get("train.cu", ""))
     largest = largest_stage(stage)
     wrong = []

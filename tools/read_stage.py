@@ -6,7 +6,7 @@ Usage: read_stage.py STAGE     a stage's folder
 
 import sys
 
-from check_reading import largest_stage, lines_of_code, reading_order
+from check_reading import largest_stage, lines_of_code, off_the_path, reading_order
 from sources import ROOT, stages
 
 
@@ -14,12 +14,15 @@ def report(root, stage):
     """The list as text, and whether the order was found and the budget kept."""
     files, wrong = reading_order(root, stage)
     width = max(len(name) for name in files)
+    off = off_the_path(root, stage)
     rows, all_lines, all_code = [], 0, 0
     for number, name in enumerate(files, 1):
         text = (root / stage / name).read_text()
         lines, code = text.count("\n"), lines_of_code(text)
-        all_lines, all_code = all_lines + lines, all_code + code
-        rows.append(f"{number:3}  {name:{width}}  {lines:5}  {code:5}")
+        if name not in off:
+            all_lines, all_code = all_lines + lines, all_code + code
+        rows.append(f"{number:3}  {name:{width}}  {lines:5}  {code:5}"
+                    + ("   off the reading path" if name in off else ""))
     largest = largest_stage(stage)
     kept = all_code <= largest
     text = "\n".join([

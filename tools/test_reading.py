@@ -68,6 +68,16 @@ class ReadingOrder(unittest.TestCase):
         self.assertFalse(good)
         self.assertIn("TOO LONG", text)
 
+    def test_what_is_off_the_reading_path_costs_no_budget(self):
+        self.write("fast.cu", "int d;\n" * 500)
+        self.order("## Read in this order\n`train.cu` `cut.hpp`\n### Off the reading path\n`fast.cu`\n")
+        text, good = read_stage.report(self.root, STAGE)
+        self.assertTrue(good, text)
+        self.assertEqual(check_reading.check_stage(self.root, STAGE)[0], 3)
+        rows = {line.split()[1]: line for line in text.split("\n") if len(line.split()) > 3}
+        self.assertIn("off the reading path", rows["fast.cu"])
+        self.assertNotIn("off the reading path", rows["cut.hpp"])
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -194,6 +194,7 @@ struct Run<T>::Impl {
   BatchSampler sampler;
   const std::int64_t total_steps;
   Loader<T> loader;
+  const cuda::DeviceBuffer<StepScalars<T>> step_scalars{1};
   ScalarRing<T> ring;
   Progress progress;
   std::vector<StepRecord> steps;
@@ -234,6 +235,12 @@ const Dataset& Run<T>::training_data() const {
 template <class T>
 const Dataset& Run<T>::test_data() const {
   return impl_->data.test;
+}
+
+template <class T>
+StepScalars<T>* Run<T>::scalars(const cuda::Stream& compute) {
+  cuda::clear_async(impl_->step_scalars.data(), 1, compute);
+  return impl_->step_scalars.data();
 }
 
 template <class T>

@@ -87,6 +87,9 @@ class Run {
   /// Whether this rank got a SIGINT or SIGTERM: for StepScalars::stop.
   bool stop_requested() const;
 
+  /// The step's scalars in device memory, cleared at first. They belong to the run.
+  StepScalars<T>* scalars(const cuda::Stream& compute);
+
   /// Names the device buffers that make up the state of the training, once, before the first step.
   /// --save keeps them, and --resume fills them here and sets the step to go on from. Throws
   /// InputError or OptionError where the file does not fit; nothing is loaded then.

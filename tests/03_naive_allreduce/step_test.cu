@@ -228,7 +228,7 @@ TEST_CASE(
   CHECK(traffic.bytes_sent == buffers * 8000);
   CHECK(traffic.messages_received == buffers);
   CHECK(traffic.bytes_received == buffers * 8000);
-  const Traffic formula = naive_traffic(8000, ranks.rank(), n);
+  const Traffic formula = naive_traffic(1000, sizeof(double), ranks.rank(), n);
   CHECK(formula.bytes_sent == traffic.bytes_sent);
   CHECK(formula.messages_sent == traffic.messages_sent);
   CHECK(values.read(stream) == std::vector<double>(1000, n));
