@@ -103,6 +103,7 @@ AllReduceOptions parse_allreduce_options(int argc, const char* const* argv, std:
   options.begin_bytes = parse_size("-b", begin);
   options.end_bytes = parse_size("-e", end);
   options.contenders = parse_algorithms(algorithms);
+  options.all = algorithms == "all";
   options.precision = parse_choice<Precision>("--precision", precision);
   options.mpi_buffers = parse_choice<MpiBuffers>("--mpi-buffers", buffers);
   check(options);

@@ -24,6 +24,7 @@ struct AllReduceOptions {
   int rounds = 20;
   int warmup = 3;
   std::vector<Contender> contenders;
+  bool all = false;  ///< all that work with so many ranks were asked for
   Precision precision = Precision::fp32;
   MpiBuffers mpi_buffers = MpiBuffers::automatic;
   std::string json;

@@ -11,6 +11,8 @@
 #include <mpi.h>
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <chrono>
 #include <fstream>
 #include <iostream>
@@ -249,8 +251,12 @@ std::uint64_t run(const AllReduceOptions& options, const mpi::Communicator& rank
   return wrong;
 }
 
-int run_main(const AllReduceOptions& options, const mpi::Environment& environment) {
+int run_main(AllReduceOptions options, const mpi::Environment& environment) {
   const mpi::Communicator ranks;
+  if (options.all && !std::has_single_bit(static_cast<unsigned>(ranks.size()))) {
+    std::erase_if(options.contenders,
+                  [](const Contender& one) { return one.kind == AllReduceKind::tree; });
+  }
   const Device device = select_device(environment.device());
   const bool device_pointers = pass_device_pointers(options.mpi_buffers, device.simulated);
   const std::uint64_t wrong = options.precision == Precision::fp32
