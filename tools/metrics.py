@@ -1,4 +1,7 @@
-"""Reads the metrics of a run: JSON lines, one "run" event, one "step" a step, one "end"."""
+"""Reads the metrics of a run: JSON lines, one "run" event, one "step" a step, one "end".
+
+With --check-gradients there is also one "check" a step, which nobody here asks for.
+"""
 
 import json
 from typing import NamedTuple
@@ -15,7 +18,7 @@ class MetricsError(Exception):
 
 
 def read_metrics(path):
-    events = {"run": [], "step": [], "end": []}
+    events = {"run": [], "step": [], "check": [], "end": []}
     try:
         with open(path, encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
