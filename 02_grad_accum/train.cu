@@ -32,8 +32,7 @@ TrainingResult train_in(const Options& options) {
   run.track(training_state(parameters, sgd), stream);
 
   for (const Step& step : run.steps()) {
-    // [exercise 2.4] The loss that is reported is that of the whole batch. Where does its sum
-    // begin?
+    // [exercise 2.4] What is reported is the loss of the whole batch. Where does its sum begin?
     clear_sums(scalars, stream);
     // [/exercise]
     for (const MicroBatch& micro : step.micro_batches) {
