@@ -142,26 +142,9 @@ TEST_CASE("A: running and pairwise give the same bits for up to three micro-batc
     INFO(parts << " micro-batches");
     const TrainingResult running = grad_accum::train(with_cut(options, 240 / parts, both[0]));
     const TrainingResult pairwise = grad_accum::train(with_cut(options, 240 / parts, both[1]));
-    // A library may add what is there at another place than at the end; on a GPU, nobody has seen.
+    // A library that adds long sums in blocks may add what is there after the first of them:
+    // OpenBLAS does so beyond some 256 samples. What cuBLAS does, nobody has seen.
     if (running.simulated) CHECK(equal_to_the_bit(running, pairwise) == (parts < 4));
-  }
-}
-
-TEST_CASE("B: in fp64 every cut gives the losses of stage 01 within 1e-12 over 200 steps",
-          "[long]") {
-  for (const Activation activation : {Activation::relu, Activation::gelu}) {
-    const auto options = on_fashion_mnist(activation, Precision::fp64);
-    if (!options) return;
-    const TrainingResult whole = single_gpu::train(*options);
-    REQUIRE(whole.steps.size() == 200);
-    CHECK(whole.steps.back().loss < 0.6 * whole.steps.front().loss);  // it learns something
-    for (const auto& [accumulate, micro_batch] : cuts_of_32) {
-      INFO("activation " << static_cast<int>(activation) << ", accumulate "
-                         << static_cast<int>(accumulate) << ", micro-batches of " << micro_batch);
-      const TrainingResult cut = grad_accum::train(with_cut(*options, micro_batch, accumulate));
-      CHECK(largest_relative_difference(cut, whole) < 1e-12);
-      CHECK(std::abs(cut.test.loss - whole.test.loss) < 1e-12 * whole.test.loss);
-    }
   }
 }
 
@@ -184,37 +167,6 @@ TEST_CASE("B: also over the short last batch of an epoch, with clipping and deca
           CHECK(step.samples == (step.step % 4 == 0 ? 1000 : 3000));
         }
       }
-    }
-  }
-}
-
-// A ReLU's input that is 0 but for rounding may be on either side: then the gradient jumps by what
-// that one unit of that one sample has in it, and the loss by nothing. It happens once in some
-// hundred steps (on one CPU: never here, and 1.3e-3 in step 75 of 784-512-256-10 in batches of 256
-// by 64). GELU has no such corner, and shows what adding in another order costs at most.
-TEST_CASE("C: from the same weights, 200 gradients in fp32 are those of one pass", "[long]") {
-  for (const Activation activation : {Activation::relu, Activation::gelu}) {
-    auto options = on_fashion_mnist(activation, Precision::fp32);
-    if (!options) return;
-    options->check_gradients = true;
-    for (const auto& [accumulate, micro_batch] : cuts_of_32) {
-      INFO("activation " << static_cast<int>(activation) << ", accumulate "
-                         << static_cast<int>(accumulate) << ", micro-batches of " << micro_batch);
-      const TrainingResult result = grad_accum::train(with_cut(*options, micro_batch, accumulate));
-      REQUIRE(result.gradient_differences.size() == 200);
-      int apart = 0;
-      double worst_loss = 0, worst_gradient = 0;
-      std::int64_t number = 0;
-      for (const GradientDifference& difference : result.gradient_differences) {
-        CHECK(difference.step == ++number);
-        worst_loss = std::max(worst_loss, difference.loss);
-        worst_gradient = std::max(worst_gradient, difference.gradient);
-        if (!(difference.gradient < 1e-5)) ++apart;
-      }
-      CHECK(worst_loss < 1e-6);
-      CHECK(apart <= (activation == Activation::relu ? 4 : 0));
-      CHECK(worst_gradient < 1e-2);
-      CHECK(worst_gradient > 0);  // another order of addition: some bits must differ
     }
   }
 }
@@ -307,6 +259,55 @@ TEMPLATE_TEST_CASE("the peak of device memory is what a micro-batch takes, to th
                                 : micro_batch == 64  ? 3
                                                      : 9;
     CHECK(peak(Accumulate::pairwise) == expected + buffers * (padded + sums) * number);
+  }
+}
+
+TEST_CASE("B: in fp64 every cut gives the losses of stage 01 within 1e-12 over 200 steps",
+          "[long]") {
+  for (const Activation activation : {Activation::relu, Activation::gelu}) {
+    const auto options = on_fashion_mnist(activation, Precision::fp64);
+    if (!options) return;
+    const TrainingResult whole = single_gpu::train(*options);
+    REQUIRE(whole.steps.size() == 200);
+    CHECK(whole.steps.back().loss < 0.6 * whole.steps.front().loss);  // it learns something
+    for (const auto& [accumulate, micro_batch] : cuts_of_32) {
+      INFO("activation " << static_cast<int>(activation) << ", accumulate "
+                         << static_cast<int>(accumulate) << ", micro-batches of " << micro_batch);
+      const TrainingResult cut = grad_accum::train(with_cut(*options, micro_batch, accumulate));
+      CHECK(largest_relative_difference(cut, whole) < 1e-12);
+      CHECK(std::abs(cut.test.loss - whole.test.loss) < 1e-12 * whole.test.loss);
+    }
+  }
+}
+
+// A ReLU's input that is 0 but for rounding may be on either side: then the gradient jumps by what
+// that one unit of that one sample has in it, and the loss by nothing. It happens once in some
+// hundred steps (on one CPU: never here, and 1.3e-3 in step 75 of 784-512-256-10 in batches of 256
+// by 64). GELU has no such corner, and shows what adding in another order costs at most.
+TEST_CASE("C: from the same weights, 200 gradients in fp32 are those of one pass", "[long]") {
+  for (const Activation activation : {Activation::relu, Activation::gelu}) {
+    auto options = on_fashion_mnist(activation, Precision::fp32);
+    if (!options) return;
+    options->check_gradients = true;
+    for (const auto& [accumulate, micro_batch] : cuts_of_32) {
+      INFO("activation " << static_cast<int>(activation) << ", accumulate "
+                         << static_cast<int>(accumulate) << ", micro-batches of " << micro_batch);
+      const TrainingResult result = grad_accum::train(with_cut(*options, micro_batch, accumulate));
+      REQUIRE(result.gradient_differences.size() == 200);
+      int apart = 0;
+      double worst_loss = 0, worst_gradient = 0;
+      std::int64_t number = 0;
+      for (const GradientDifference& difference : result.gradient_differences) {
+        CHECK(difference.step == ++number);
+        worst_loss = std::max(worst_loss, difference.loss);
+        worst_gradient = std::max(worst_gradient, difference.gradient);
+        if (!(difference.gradient < 1e-5)) ++apart;
+      }
+      CHECK(worst_loss < 1e-6);
+      CHECK(apart <= (activation == Activation::relu ? 4 : 0));
+      CHECK(worst_gradient < 1e-2);
+      CHECK(worst_gradient > 0);  // another order of addition: some bits must differ
+    }
   }
 }
 
