@@ -206,4 +206,18 @@ TEST_CASE("GA-01: a short last batch is divided by its own number of samples") {
   }
 }
 
+TEST_CASE("a perfect fit, whose loss and gradient are 0, differs from one pass by 0") {
+  const TemporaryFolder folder;
+  write_classes(folder.path(), {0, 0, 0, 0, 0});
+  Options options = toy_options({1, 3}, 5, 2, Accumulate::running);
+  options.data = folder.path().string();
+  options.steps = 3;
+  options.check_gradients = true;
+  const TrainingResult result = grad_accum::train(options);
+  REQUIRE(result.gradient_differences.size() == 3);
+  CHECK(result.steps[2].loss == 0);
+  CHECK(result.gradient_differences[2].loss == 0);
+  CHECK(result.gradient_differences[2].gradient == 0);
+}
+
 }  // namespace ddp
