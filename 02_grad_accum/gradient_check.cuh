@@ -42,9 +42,11 @@ class GradientCheck {
       difference += (static_cast<double>(actual[i]) - e) * (static_cast<double>(actual[i]) - e);
       norm += e * e;
     }
+    // A perfect fit has a loss and a gradient of 0.
+    const auto relative = [](double apart, double size) { return apart == 0 ? 0 : apart / size; };
     run_.record(GradientDifference{step.number,
-                                   std::abs(loss - expected.loss_sum) / expected.loss_sum,
-                                   std::sqrt(difference / norm)});
+                                   relative(std::abs(loss - expected.loss_sum), expected.loss_sum),
+                                   std::sqrt(relative(difference, norm))});
   }
 
  private:

@@ -30,13 +30,16 @@ TrainingResult train_in(const Options& options) {
   run.track(training_state(parameters, sgd), stream);
 
   for (const Step& step : run.steps()) {
+    // [exercise 2.4] What is reported is the loss of the whole batch. Where does its sum begin?
     clear_sums(scalars, stream);
+    // [/exercise]
     for (const MicroBatch& micro : step.micro_batches) {
       const Batch<T> batch = run.load(micro, stream);
       const T* outputs = model.forward(batch.inputs, batch.count);
-      // Divided by the whole batch, not by this part of it: from here on everything only adds.
+      // [exercise 2.2] The loss, and back. From here on everything only adds: so divide by what?
       const T* gradient = loss.forward_backward(outputs, batch, step.count(), scalars, stream);
       model.backward(gradient, accumulator.beta(micro));
+      // [/exercise]
       accumulator.add(micro, step, scalars, stream);
     }
     gradient_check.compare(step, parameters, scalars);

@@ -1,4 +1,7 @@
-"""Reads the metrics of a run: JSON lines, one "run" event, one "step" a step, one "end"."""
+"""Reads the metrics of a run: JSON lines, one "run" event, one "step" a step, one "end".
+
+With --check-gradients there is also one "check" a step, which nobody here asks for.
+"""
 
 import json
 from typing import NamedTuple

@@ -56,6 +56,11 @@ class Metrics(unittest.TestCase):
         self.assertRegex(text, r"checksum +00c0ffee\n")
         self.assertRegex(text, r"second +12,346\n")
 
+    def test_checks_of_gradients_are_passed_over(self):
+        check = {"event": "check", "step": 1, "loss_difference": 0.0, "gradient_difference": 1e-7}
+        self.write(RUN, check, STEPS[0], END)
+        self.assertEqual(metrics.read_metrics(self.path).steps, STEPS[:1])
+
     def test_too_low_an_accuracy_fails(self):
         for accuracy in (0.8, 0.1, None):
             self.write(RUN, *STEPS, {**END, "test_accuracy": accuracy})
