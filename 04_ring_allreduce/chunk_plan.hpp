@@ -22,7 +22,7 @@ struct Chunk {
 ///
 /// A pure function of three numbers: every rank computes the whole plan for itself, and nobody has
 /// to be told. In 64 bits, as a buffer may have more than 2^31 elements.
-constexpr Chunk chunk_of(std::size_t count, int ranks, int index) {
+inline Chunk chunk_of(std::size_t count, int ranks, int index) {
   // [exercise 4.1] Cut `count` elements into `ranks` chunks; return offset and count of one.
   const auto parts = static_cast<std::size_t>(ranks);
   const auto earlier = static_cast<std::size_t>(index);  // chunks before this one
