@@ -22,6 +22,7 @@ void NaiveAllReduce<T>::sum(std::span<const T> input, std::span<T> output, cudaS
   if (communicator_.rank() != root) {
     messages_.send(input, root, stream);
     messages_.receive(output, root, stream);
+    cuda::check(cudaStreamSynchronize(stream));  // the next call may use another stream
     return;
   }
   const std::span<T> received(received_.of_size(output.size()).data(), output.size());
@@ -36,6 +37,7 @@ void NaiveAllReduce<T>::sum(std::span<const T> input, std::span<T> output, cudaS
   if (communicator_.size() == 1 && input.data() != output.data()) {
     cuda::copy_async(output.data(), input.data(), output.size(), stream);
   }
+  cuda::check(cudaStreamSynchronize(stream));
 }
 
 Traffic naive_traffic(std::size_t count, std::size_t size, int rank, int world_size) {

@@ -34,12 +34,14 @@ Watchdog::Watchdog(const CallBoard& board, Seconds timeout) : board_(board), tim
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   sigaction(SIGTERM, &action, &previous_termination_);
+  take_sigterm(true);
   thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
 Watchdog::~Watchdog() {
   thread_.request_stop();
   thread_.join();
+  take_sigterm(false);
   sigaction(SIGTERM, &previous_termination_, nullptr);
 }
 

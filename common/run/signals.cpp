@@ -9,6 +9,7 @@ namespace {
 // std::sig_atomic_t also where another thread takes the signal.
 std::atomic<bool> stop_requested = false;
 static_assert(std::atomic<bool>::is_always_lock_free);
+std::atomic<bool> sigterm_is_taken = false;
 
 extern "C" void request_stop(int) { stop_requested.store(true, std::memory_order_relaxed); }
 
@@ -22,13 +23,15 @@ StopSignals::StopSignals() {
   sigemptyset(&action.sa_mask);
   sigaction(SIGINT, &action, &previous_interrupt_);
   sigaction(SIGTERM, nullptr, &previous_terminate_);
-  if (previous_terminate_.sa_handler == SIG_DFL) sigaction(SIGTERM, &action, nullptr);
+  if (!sigterm_is_taken) sigaction(SIGTERM, &action, nullptr);
 }
 
 StopSignals::~StopSignals() {
   sigaction(SIGINT, &previous_interrupt_, nullptr);
   sigaction(SIGTERM, &previous_terminate_, nullptr);
 }
+
+void take_sigterm(bool taken) { sigterm_is_taken = taken; }
 
 void ask_to_stop() { request_stop(0); }
 

@@ -102,7 +102,9 @@ TEMPLATE_TEST_CASE(
         // 7.25 would be the mean of four ranks' means, 4.5 the mean without the remainder.
         check_everywhere(toy_step<TestType>({1, 2, 3, 4, 5, 6, 7, 8, 9, 20}, options).weight, 6.5);
         // 5 would be the mean of micro-batches' means, 20 the sum.
-        check_everywhere(toy_step<TestType>({1, 2, 3, 4, 10}, options).weight, 4);
+        const Outcome five = toy_step<TestType>({1, 2, 3, 4, 10}, options);
+        check_everywhere(five.weight, 4);
+        check_everywhere(five.loss, 13);  // half of the mean square, 130 / 5 / 2
       }
     }
   }
