@@ -52,9 +52,10 @@ namespace ddp {
 ///      time = 2(N-1) alpha  +  2(N-1)/N * bytes / beta
 ///
 /// The second term is nearly 2 * bytes / beta for any number of ranks, while the root of the naive
-/// way pays 2(N-1) * bytes / beta: that is the gain. Nobody can send less: Patarasuk and Yuan 2009,
-/// "Bandwidth optimal all-reduce algorithms for clusters of workstations". The price is the first
-/// term, which grows with N: for a few bytes the naive way is faster.
+/// way pays 2(N-1) * bytes / beta: that is the gain. In no all-reduce can the busiest rank send
+/// less: Patarasuk and Yuan 2009, "Bandwidth optimal all-reduce algorithms for clusters of
+/// workstations". The price is the first term, which grows with N: for a few bytes the naive way is
+/// faster.
 ///
 /// Bits. Chunk c is added in the order of the ranks c, c+1, ..., c-1 of the circle, so another
 /// chunk is added in another order, and elements that move to another chunk (with another N or
