@@ -26,9 +26,10 @@ namespace ddp {
 /// so that the root's link carries 2(N-1) n bytes, more with every rank, while the others wait for
 /// it:
 ///
-///      time = 2(N-1) (alpha + n / beta)
+///      time = 2 alpha + 2(N-1) n / beta
 ///
-/// where a message of n bytes takes alpha + n / beta. The root adds in the order of the ranks, rank
+/// where a message of n bytes takes alpha + n / beta: those of several ranks are under way at once,
+/// but their bytes queue for the root's link. The root adds in the order of the ranks, rank
 /// 0 first: the bits do not depend on who was faster, and they are those of one GPU that runs the
 /// ranks' shards as micro-batches one after another.
 template <class T>

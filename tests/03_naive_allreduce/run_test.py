@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Whole runs of several ranks, as a person starts them.
 
-    run_test.py PROGRAM ONE_GPU [OPTION...]
+    run_test.py PROGRAM ONE_GPU [OPTION...] [// TEST...]
 
-PROGRAM is a stage's from 03 on, ONE_GPU that of stage 02; the options go to every run of PROGRAM.
+PROGRAM is a stage's from 03 on, ONE_GPU that of stage 02; the options go to every run of PROGRAM. The
+tests are CLASS or CLASS.TEST, all where none is named.
 """
 
 import json
@@ -237,5 +238,6 @@ class Checkpoints(RankTest):
 
 
 if __name__ == "__main__":
-    JobTest.program, ONE_GPU, *RankTest.options = sys.argv[1:]
-    unittest.main(argv=sys.argv[:1])
+    words = [*sys.argv[1:], "//"]
+    JobTest.program, ONE_GPU, *RankTest.options = words[:words.index("//")]
+    unittest.main(argv=[sys.argv[0], *words[words.index("//") + 1:-1]])
