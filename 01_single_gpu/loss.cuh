@@ -55,6 +55,7 @@ __global__ void cross_entropy_kernel(const T* logits,             // (rows, colu
   }
   const int best = argmax(z, columns);
   results.correct[row] = best == label ? T(1) : T(0);
+  T loss = 0;
   // [exercise 1.3] exp(1000) overflows; exp(z - max z) does not, and the softmax is the same.
   T sum = 0;
   for (int c = 0; c < columns; ++c) {
@@ -64,7 +65,7 @@ __global__ void cross_entropy_kernel(const T* logits,             // (rows, colu
   for (int c = 0; c < columns; ++c) {
     gradient[c] = (gradient[c] / sum - (c == label ? T(1) : T(0))) / batch_size;
   }
-  const T loss = std::log(sum) + (z[best] - z[label]);
+  loss = std::log(sum) + (z[best] - z[label]);
   // [/exercise]
   results.loss[row] = loss;
   if (!std::isfinite(loss)) atomicOr(flags, non_finite_loss);
