@@ -59,6 +59,9 @@ if(DDP_SANITIZE)
   # Programs with a report end with a status other than 0, so that a test sees it.
   add_library(ddp_sanitize INTERFACE)
   target_compile_options(ddp_sanitize INTERFACE -fsanitize=${DDP_SANITIZE} -fno-omit-frame-pointer)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")  # which then suspects values that are set of not being so
+    target_compile_options(ddp_sanitize INTERFACE -Wno-maybe-uninitialized)
+  endif()
   target_link_options(ddp_sanitize INTERFACE -fsanitize=${DDP_SANITIZE})
   target_link_libraries(ddp_flags INTERFACE ddp_sanitize)
 endif()
