@@ -23,7 +23,8 @@ struct Twice {
 
 template <class T, class Function>
 __global__ void apply_kernel(T* values, int count) {
-  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  const unsigned block = blockIdx.y * gridDim.x + blockIdx.x;
+  const int i = static_cast<int>(block * blockDim.x + threadIdx.x);
   if (i < count) values[i] = Function::value(values[i]);
 }
 
