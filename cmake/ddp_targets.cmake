@@ -42,12 +42,17 @@ if(DDP_GPU STREQUAL "cuda")
   find_package(CUDAToolkit 12.4 REQUIRED)
   add_library(ddp_gpu INTERFACE)
   target_link_libraries(ddp_gpu INTERFACE CUDA::cudart CUDA::cublas)
+  find_package(NCCL 2.18 REQUIRED)
+  add_library(ddp_nccl INTERFACE)  # for those who use it, beside ddp_gpu
+  target_link_libraries(ddp_nccl INTERFACE NCCL::nccl)
   target_compile_options(ddp_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra>
     $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<BOOL:${DDP_WARNINGS_ARE_ERRORS}>>:-Werror=all-warnings>)
 elseif(DDP_GPU STREQUAL "sim")
   add_library(ddp_gpu INTERFACE)
   target_link_libraries(ddp_gpu INTERFACE simgpu)
+  add_library(ddp_nccl INTERFACE)
+  target_link_libraries(ddp_nccl INTERFACE simgpu)
 else()
   message(FATAL_ERROR "DDP_GPU is '${DDP_GPU}'; it must be sim or cuda")
 endif()

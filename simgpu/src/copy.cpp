@@ -7,6 +7,7 @@
 #include "memory.hpp"
 #include "sanitizer.hpp"
 #include "simgpu/runtime_api.h"
+#include "statistics.hpp"
 #include "stream.hpp"
 
 namespace simgpu {
@@ -74,6 +75,9 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
   }
   // Pageable memory is read before the call returns, and written before it returns. Pinned memory
   // is read and written when the copy runs.
+  const bool inside_device = *to_place == Place::device && *from_place == Place::device;
+  const bool waits = (host == Host::waits && !inside_device) || *to_place == Place::pageable;
+  if (waits || *from_place == Place::pageable) ++counters().host_waits;
   std::unique_ptr<Task> task;
   if (*from_place == Place::pageable && host == Host::goes_on) {
     task = std::make_unique<StagedCopyTask>(to, from, bytes);
@@ -81,8 +85,7 @@ cudaError_t copy(void* to, const void* from, std::size_t bytes, cudaMemcpyKind k
     task = std::make_unique<CopyTask>(to, from, bytes);
   }
   const std::uint32_t number = enqueue_ordered(*stream, std::move(task));
-  const bool inside_device = *to_place == Place::device && *from_place == Place::device;
-  if ((host == Host::waits && !inside_device) || *to_place == Place::pageable) {
+  if (waits) {
     stream->wait_until(number);
     return report(stream->device.sticky);
   }
@@ -99,6 +102,7 @@ cudaError_t set(void* pointer, int value, std::size_t bytes, cudaStream_t handle
       [pointer, value, bytes] { std::memset(pointer, value, bytes); });
   const std::uint32_t number = enqueue_ordered(*stream, std::move(task));
   if (host == Host::waits && *place == Place::pinned) {
+    ++counters().host_waits;
     stream->wait_until(number);
     return report(stream->device.sticky);
   }

@@ -9,6 +9,7 @@
 #include "sanitizer.hpp"
 #include "settings.hpp"
 #include "simgpu/runtime_api.h"
+#include "statistics.hpp"
 #include "stream.hpp"
 
 namespace simgpu {
@@ -164,6 +165,7 @@ cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int dev
 }
 
 cudaError_t cudaDeviceSynchronize() {
+  ++simgpu::counters().host_waits;
   const auto [device, error] = current();
   if (error != cudaSuccess) return report(error);
   device->synchronize();

@@ -3,6 +3,7 @@
 #include "quiet_mutex.hpp"
 #include "sanitizer.hpp"
 #include "simgpu/runtime_api.h"
+#include "statistics.hpp"
 #include "stream.hpp"
 
 /// An event is the last recording of it; waits use the one that was the last when they were called.
@@ -98,6 +99,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
+  ++simgpu::counters().host_waits;
   if (const auto [device, error] = current(); error != cudaSuccess) return report(error);
   if (event == nullptr) return report(cudaErrorInvalidResourceHandle);
   if (const auto recording = event->last()) recording->wait();

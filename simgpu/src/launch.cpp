@@ -6,6 +6,7 @@
 #include "quiet_mutex.hpp"
 #include "sanitizer.hpp"
 #include "simgpu/launch.h"
+#include "statistics.hpp"
 #include "stream.hpp"
 
 namespace simgpu {
@@ -56,6 +57,7 @@ cudaError_t check_launch(const cudaLaunchConfig_t& config, const void* kernel) {
   if (config.dynamicSmemBytes > default_shared && config.dynamicSmemBytes > shared_limit(kernel)) {
     return report(cudaErrorInvalidValue);
   }
+  count_launch(kernel, device->ordinal);
   return cudaSuccess;
 }
 

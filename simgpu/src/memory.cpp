@@ -12,11 +12,15 @@
 #include "sanitizer.hpp"
 #include "settings.hpp"
 #include "simgpu/runtime_api.h"
+#include "statistics.hpp"
 #include "stream.hpp"
 
 namespace simgpu {
 
 std::atomic<int>& live_events();
+namespace nccl {
+std::size_t live_communicators();
+}
 
 namespace {
 
@@ -61,6 +65,7 @@ cudaError_t allocate(void** pointer, std::size_t bytes, cudaMemoryType type) {
     if (on_device) device->bytes_in_use -= bytes;
     return report(cudaErrorMemoryAllocation);
   }
+  ++counters().allocations;
   std::memset(memory, 0xff, bytes);  // reads as NaN in every floating-point type
   const auto begin = reinterpret_cast<std::uintptr_t>(memory);
   QuietLock lock(table().mutex);
@@ -86,6 +91,7 @@ cudaError_t release(void* pointer, cudaMemoryType type) {
   }
   if (type == cudaMemoryTypeDevice) owner.bytes_in_use -= found->bytes;
   std::free(pointer);
+  ++counters().frees;
   return report(owner.sticky);
 }
 
@@ -122,6 +128,9 @@ void report_leaks_at_exit() {
   }
   if (const int events = live_events(); events > 0) {
     std::fprintf(stderr, "simgpu: leak: %d events\n", events);
+  }
+  if (const std::size_t communicators = nccl::live_communicators(); communicators > 0) {
+    std::fprintf(stderr, "simgpu: leak: %zu communicators\n", communicators);
   }
 }
 

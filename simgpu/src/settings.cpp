@@ -66,6 +66,29 @@ std::vector<int> visible(std::string_view text, int count) {
   return devices;
 }
 
+std::optional<double> number_between(std::string_view text, double least, double most) {
+  const auto value = number<double>(text);
+  // The comparison is false for NaN too.
+  return value && *value >= least && *value <= most ? value : std::nullopt;
+}
+
+LinkSpeed read_link(std::string_view text) {
+  const auto comma = text.find(',');
+  if (comma != text.npos) {
+    const auto gigabytes = number_between(text.substr(0, comma), 1e-6, 1e100);
+    const auto microseconds = number_between(text.substr(comma + 1), 0, 60e6);
+    if (gigabytes && microseconds) return {*gigabytes * 1e9, *microseconds * 1e-6};
+  }
+  refuse("SIMGPU_LINK", text,
+         "GB/s,us: a bandwidth above 0 and a latency of at least 0, for instance 1,50");
+}
+
+void read_nccl(Settings& settings, std::string_view text) {
+  if (text == "silent") return;
+  if (text != "diagnose") refuse("SIMGPU_NCCL", text, "silent or diagnose");
+  settings.nccl = Nccl::diagnose;
+}
+
 Settings read_environment() {
   Settings settings;
   if (const char* text = std::getenv("SIMGPU_SCHEDULE")) read_schedule(settings, text);
@@ -97,6 +120,8 @@ Settings read_environment() {
   if (const char* text = std::getenv("SIMGPU_LEAKS")) {
     settings.report_leaks = std::string_view(text) != "0";
   }
+  if (const char* text = std::getenv("SIMGPU_NCCL")) read_nccl(settings, text);
+  if (const char* text = std::getenv("SIMGPU_LINK")) settings.link = read_link(text);
   return settings;
 }
 

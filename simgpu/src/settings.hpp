@@ -2,12 +2,20 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace simgpu {
 
 enum class Schedule { async, eager, delays };
 enum class ThreadOrder { forward, reverse, random };
+enum class Nccl { silent, diagnose };
+
+/// Bandwidth and latency of a network link.
+struct LinkSpeed {
+  double bytes_per_second;
+  double latency_seconds;
+};
 
 /// What the environment says, read once. A value that makes no sense ends the program with
 /// status 2.
@@ -25,6 +33,10 @@ struct Settings {
   std::size_t device_memory = 0;
   /// SIMGPU_LEAKS=0 keeps quiet about memory that is left at exit
   bool report_leaks = true;
+  /// SIMGPU_NCCL=silent|diagnose: whether NCCL explains calls that do not match and dead peers
+  Nccl nccl = Nccl::silent;
+  /// SIMGPU_LINK=GB/s,us: the link of each rank; see nccl_link.hpp
+  std::optional<LinkSpeed> link;
 };
 
 const Settings& settings();

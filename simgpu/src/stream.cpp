@@ -5,6 +5,7 @@
 
 #include "settings.hpp"
 #include "simgpu/runtime_api.h"
+#include "statistics.hpp"
 
 namespace simgpu {
 
@@ -154,12 +155,17 @@ Resolved resolve(cudaStream_t handle) {
   const auto [device, error] = current();
   if (error != cudaSuccess) return {nullptr, error};
   if (handle != nullptr) return {handle, handle->device.sticky};
-  QuietLock lock(device->mutex);
-  if (!device->null_stream) {
-    device->null_stream = CUstream_st::create(*device, cudaStreamDefault, 0);
-    device->null_stream->is_null = true;
+  ++counters().null_stream_calls;
+  return {null_stream(*device).get(), cudaSuccess};
+}
+
+std::shared_ptr<CUstream_st> null_stream(Device& device) {
+  QuietLock lock(device.mutex);
+  if (!device.null_stream) {
+    device.null_stream = CUstream_st::create(device, cudaStreamDefault, 0);
+    device.null_stream->is_null = true;
   }
-  return {device->null_stream.get(), cudaSuccess};
+  return device.null_stream;
 }
 
 void forget_closed_streams(Device& device) {
@@ -225,6 +231,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t handle) {
+  ++simgpu::counters().host_waits;
   const auto [stream, error] = resolve(handle);
   if (error != cudaSuccess) return report(error);
   if (stream->is_null) {  // also waits for what the null stream waits for

@@ -100,4 +100,7 @@ struct Resolved {
 };
 Resolved resolve(cudaStream_t handle);
 
+/// The device's null stream, which is made at its first use.
+std::shared_ptr<CUstream_st> null_stream(Device& device);
+
 }  // namespace simgpu

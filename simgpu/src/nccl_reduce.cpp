@@ -1,0 +1,229 @@
+// The arithmetic of reductions: plain loops that the compiler vectorises.
+
+#include "nccl_reduce.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "sanitizer.hpp"
+
+namespace simgpu::nccl {
+namespace {
+
+/// IEEE half precision. Conversions without branches, on the bits.
+struct Half {
+  std::uint16_t bits;
+};
+
+float to_float(Half half) {
+  const std::uint32_t sign = static_cast<std::uint32_t>(half.bits & 0x8000u) << 16;
+  const std::uint32_t magnitude = static_cast<std::uint32_t>(half.bits & 0x7fffu) << 13;
+  // As a float the exponent is too small by 127 - 15; the product also makes subnormals normal.
+  const float value = std::bit_cast<float>(magnitude) * 0x1p112f;
+  const std::uint32_t special = half.bits & 0x7c00u;
+  const std::uint32_t finite = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t infinite = finite | 0x7f800000u;  // or NaN, as the mantissa says
+  return std::bit_cast<float>((special == 0x7c00u ? infinite : finite) | sign);
+}
+
+/// Rounds to the nearest, ties to even.
+Half to_half(float value) {
+  const std::uint32_t all = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = all & 0x80000000u, bits = all ^ sign;
+  // Normal: rebias the exponent and round away 13 bits of the mantissa.
+  const std::uint32_t normal = (bits - (112u << 23) + 0xfffu + ((bits >> 13) & 1u)) >> 13;
+  // Subnormal: adding 0.5 leaves just the bits that are kept, rounded by the addition.
+  const float shifted = std::bit_cast<float>(bits) + 0.5f;
+  const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u;
+  const std::uint32_t special = bits > 0x7f800000u ? 0x7e00u : 0x7c00u;
+  const std::uint32_t finite = bits < (113u << 23) ? subnormal : normal;
+  const std::uint32_t half = bits >= (143u << 23) ? special : finite;
+  return {static_cast<std::uint16_t>(half | (sign >> 16))};
+}
+
+struct Bfloat16 {
+  std::uint16_t bits;
+};
+
+float to_float(Bfloat16 value) {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
+}
+
+Bfloat16 to_bfloat16(float value) {
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
+  const std::uint32_t result = (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fffu : rounded;
+  return {static_cast<std::uint16_t>(result)};
+}
+
+// What is computed with: halves as floats, which is exact for one operation of theirs and the
+// rounding after it; integers unsigned, so that they wrap around.
+template <class T>
+auto widened(T value) {
+  if constexpr (std::is_integral_v<T>) {
+    return static_cast<std::make_unsigned_t<T>>(value);
+  } else {
+    return value;
+  }
+}
+float widened(Half value) { return to_float(value); }
+float widened(Bfloat16 value) { return to_float(value); }
+
+template <class T, class Wide>
+T narrowed(Wide value) {
+  if constexpr (std::is_same_v<T, Half>) {
+    return to_half(value);
+  } else if constexpr (std::is_same_v<T, Bfloat16>) {
+    return to_bfloat16(value);
+  } else {
+    return static_cast<T>(value);
+  }
+}
+
+struct Sum {
+  template <class T>
+  static T combine(T a, T b) {
+    return narrowed<T>(widened(a) + widened(b));
+  }
+};
+
+template <class T>
+auto comparable(T value) {
+  if constexpr (std::is_integral_v<T>) {
+    return value;
+  } else {
+    return widened(value);
+  }
+}
+
+/// The larger value, or the one that is a number.
+struct Max {
+  template <class T>
+  static T combine(T a, T b) {
+    const auto x = comparable(a), y = comparable(b);
+    return x > y || y != y ? a : b;
+  }
+};
+
+struct Min {
+  template <class T>
+  static T combine(T a, T b) {
+    const auto x = comparable(a), y = comparable(b);
+    return x < y || y != y ? a : b;
+  }
+};
+
+struct Unchanged {
+  template <class T>
+  T operator()(T value) const {
+    return value;
+  }
+};
+
+/// For the mean of floats: each value times 1/ranks, both rounded to the type.
+template <class T>
+struct TimesInverse {
+  explicit TimesInverse(std::size_t ranks)
+      : factor(narrowed<T>(static_cast<Factor>(1.0 / static_cast<double>(ranks)))) {}
+  T operator()(T value) const { return narrowed<T>(widened(value) * widened(factor)); }
+  using Factor = decltype(widened(T{}));
+  T factor;
+};
+
+template <class T>
+struct DividedBy {
+  explicit DividedBy(std::size_t ranks) : divisor(static_cast<T>(ranks)) {}
+  T operator()(T value) const { return static_cast<T>(value / divisor); }
+  T divisor;
+};
+
+/// In blocks whose running result stays in the nearest cache.
+template <class Op, class T, class Before, class After>
+void reduce_blocks(std::span<const std::byte* const> inputs, std::byte* out, std::byte* second_out,
+                   std::size_t count, Before before, After after) {
+  constexpr std::size_t block = 4096 / sizeof(T);
+  T result[block];
+  for (std::size_t begin = 0; begin < count; begin += block) {
+    const std::size_t n = std::min(block, count - begin);
+    const T* const first = reinterpret_cast<const T*>(inputs.front()) + begin;
+    for (std::size_t i = 0; i < n; ++i) result[i] = before(first[i]);
+    for (const std::byte* const input : inputs.subspan(1)) {
+      const T* const values = reinterpret_cast<const T*>(input) + begin;
+      for (std::size_t i = 0; i < n; ++i) {
+        result[i] = Op::template combine<T>(result[i], before(values[i]));
+      }
+    }
+    for (std::size_t i = 0; i < n; ++i) result[i] = after(result[i]);
+    copy_bytes(out + begin * sizeof(T), result, n * sizeof(T));
+    if (second_out != nullptr) copy_bytes(second_out + begin * sizeof(T), result, n * sizeof(T));
+  }
+}
+
+template <class T>
+void reduce_as(std::span<const std::byte* const> inputs, std::byte* out, std::byte* second_out,
+               std::size_t count, ncclRedOp_t op) {
+  const Unchanged same;
+  switch (op) {
+    case ncclSum:
+      return reduce_blocks<Sum, T>(inputs, out, second_out, count, same, same);
+    case ncclMax:
+      return reduce_blocks<Max, T>(inputs, out, second_out, count, same, same);
+    case ncclMin:
+      return reduce_blocks<Min, T>(inputs, out, second_out, count, same, same);
+    case ncclAvg:
+      if constexpr (std::is_integral_v<T>) {
+        const DividedBy<T> after(inputs.size());
+        return reduce_blocks<Sum, T>(inputs, out, second_out, count, same, after);
+      } else {
+        const TimesInverse<T> before(inputs.size());
+        return reduce_blocks<Sum, T>(inputs, out, second_out, count, before, same);
+      }
+    case ncclNumOps:
+      return;
+  }
+}
+
+}  // namespace
+
+void reduce(std::span<const std::byte* const> inputs, std::byte* out, std::byte* second_out,
+            std::size_t count, ncclDataType_t type, ncclRedOp_t op) {
+  switch (type) {
+    case ncclInt8:
+      return reduce_as<std::int8_t>(inputs, out, second_out, count, op);
+    case ncclUint8:
+      return reduce_as<std::uint8_t>(inputs, out, second_out, count, op);
+    case ncclInt32:
+      return reduce_as<std::int32_t>(inputs, out, second_out, count, op);
+    case ncclUint32:
+      return reduce_as<std::uint32_t>(inputs, out, second_out, count, op);
+    case ncclInt64:
+      return reduce_as<std::int64_t>(inputs, out, second_out, count, op);
+    case ncclUint64:
+      return reduce_as<std::uint64_t>(inputs, out, second_out, count, op);
+    case ncclFloat16:
+      return reduce_as<Half>(inputs, out, second_out, count, op);
+    case ncclFloat32:
+      return reduce_as<float>(inputs, out, second_out, count, op);
+    case ncclFloat64:
+      return reduce_as<double>(inputs, out, second_out, count, op);
+    case ncclBfloat16:
+      return reduce_as<Bfloat16>(inputs, out, second_out, count, op);
+    case ncclNumTypes:
+      return;
+  }
+}
+
+void copy_bytes(void* to, const void* from, std::size_t bytes) {
+  if constexpr (sanitizer::tsan) {
+    auto* const target = static_cast<unsigned char*>(to);
+    const auto* const source = static_cast<const unsigned char*>(from);
+    for (std::size_t i = 0; i < bytes; ++i) target[i] = source[i];
+  } else {
+    std::memcpy(to, from, bytes);
+  }
+}
+
+}  // namespace simgpu::nccl
