@@ -30,8 +30,9 @@ faulty_programs(gemm_outside)
 faulty_test(gemm_outside right --passes --no-text simgpu: --no-text Sanitizer)
 faulty_test(gemm_outside wrong --fails --text "leading dimensions 5, 4, 4 leaves the memory")
 
-set(races missing_barrier missing_wait early_read block_race)
+set(races missing_barrier missing_wait early_read block_race nccl_missing_wait)
 faulty_programs(${races})
+target_link_libraries(simgpu_faulty_nccl_missing_wait PRIVATE ddp_nccl)
 if(DDP_SANITIZE STREQUAL "")
   # Without a sanitizer a race shows as a wrong result under some order, and never in the right one.
   set(settings SIMGPU_SCHEDULE=async SIMGPU_SCHEDULE=eager

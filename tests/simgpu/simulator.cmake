@@ -28,6 +28,10 @@ ddp_program(simgpu_simulator simulator/memory.cu conformance/skip.cpp)
 target_link_libraries(simgpu_simulator PRIVATE common_cuda test_support Catch2::Catch2)
 simgpu_test(simgpu_simulator PROGRAM simgpu_simulator)
 
+# Processes are forked by a program that has not used a device itself.
+ddp_test(simgpu_nccl LABELS simgpu SOURCES simulator/nccl_processes.cpp simulator/nccl_promises.cpp
+  LIBRARIES ddp_nccl common_cuda)
+
 # expect_test(name environment expect.py's options...): what simgpu_visible_devices prints.
 ddp_program(simgpu_visible_devices simulator/visible_devices.cpp)
 function(expect_test name environment)
@@ -52,6 +56,10 @@ expect_test(wrong_devices SIMGPU_DEVICES=many --fails --text "SIMGPU_DEVICES=man
 expect_test(wrong_schedule SIMGPU_SCHEDULE=fast --fails --text "SIMGPU_SCHEDULE=fast: expected")
 expect_test(wrong_order SIMGPU_THREAD_ORDER=random --fails
   --text "SIMGPU_THREAD_ORDER=random: expected")
+
+expect_test(wrong_nccl SIMGPU_NCCL=loud --fails --text "SIMGPU_NCCL=loud: expected")
+expect_test(wrong_link SIMGPU_LINK=1 --fails --text "SIMGPU_LINK=1: expected GB/s,us")
+expect_test(wrong_latency SIMGPU_LINK=1,-1 --fails --text "SIMGPU_LINK=1,-1: expected GB/s,us")
 
 include(faulty.cmake)
 
