@@ -46,6 +46,23 @@ __global__ void unpack_kernel(const T* extras, StepScalars<T>* scalars, unsigned
   }
 }
 
+/// This rank's scalars into the extras, before they are added up.
+template <class T>
+void pack_scalars(const ParameterStore<T>& parameters, const StepScalars<T>* scalars,
+                  const mpi::Communicator& communicator, bool stop, cudaStream_t stream) {
+  cuda::launch<pack_kernel<T>>({stream, 1, 1}, scalars, parameters.extras(),
+                               static_cast<unsigned>(communicator.rank()),
+                               static_cast<unsigned>(communicator.size()), stop);
+}
+
+/// The sums from the extras, once they have been added up.
+template <class T>
+void unpack_scalars(const ParameterStore<T>& parameters, StepScalars<T>* scalars,
+                    const mpi::Communicator& communicator, cudaStream_t stream) {
+  cuda::launch<unpack_kernel<T>>({stream, 1, 1}, parameters.extras(), scalars,
+                                 static_cast<unsigned>(communicator.size()));
+}
+
 /// Adds gradients and scalars over all ranks. Each rank's part is divided by the global batch
 /// already: after this all ranks hold the gradient of the whole batch, its loss, and everybody's
 /// flags.
@@ -53,19 +70,16 @@ template <class T>
 void reduce_step(AllReduce<T>& all_reduce, const ParameterStore<T>& parameters,
                  StepScalars<T>* scalars, const mpi::Communicator& communicator,
                  const Options& options, bool stop, cudaStream_t stream) {
-  const auto rank = static_cast<unsigned>(communicator.rank());
-  const auto world_size = static_cast<unsigned>(communicator.size());
-  const std::span<T> extras(parameters.extras(), step_extras(communicator.size()));
-  cuda::launch<pack_kernel<T>>({stream, 1, 1}, scalars, extras.data(), rank, world_size, stop);
+  pack_scalars(parameters, scalars, communicator, stop, stream);
   if (options.by_parameter) {
     for (std::size_t p = 0; p < parameters.parameters().size(); ++p) {
       all_reduce.sum(parameters.gradient(p), stream);
     }
-    all_reduce.sum(extras, stream);
+    all_reduce.sum({parameters.extras(), step_extras(communicator.size())}, stream);
   } else {
     all_reduce.sum(parameters.gradients_and_extras(), stream);
   }
-  cuda::launch<unpack_kernel<T>>({stream, 1, 1}, extras.data(), scalars, world_size);
+  unpack_scalars(parameters, scalars, communicator, stream);
 }
 
 }  // namespace ddp

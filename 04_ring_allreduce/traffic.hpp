@@ -44,6 +44,7 @@ inline TrafficFormula traffic_formula(AllReduceKind kind) {
       return tree_traffic;
     case AllReduceKind::ring_segmented:
     case AllReduceKind::mpi:
+    case AllReduceKind::nccl:
       break;
   }
   return nullptr;

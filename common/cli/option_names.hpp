@@ -26,12 +26,13 @@ template <>
 inline constexpr std::array<std::pair<std::string_view, Accumulate>, 2> choices<Accumulate> = {
     {{"running", Accumulate::running}, {"pairwise", Accumulate::pairwise}}};
 template <>
-inline constexpr std::array<std::pair<std::string_view, AllReduceKind>, 5> choices<AllReduceKind> =
+inline constexpr std::array<std::pair<std::string_view, AllReduceKind>, 6> choices<AllReduceKind> =
     {{{"naive", AllReduceKind::naive},
       {"ring", AllReduceKind::ring},
       {"ring-segmented", AllReduceKind::ring_segmented},
       {"tree", AllReduceKind::tree},
-      {"mpi", AllReduceKind::mpi}}};
+      {"mpi", AllReduceKind::mpi},
+      {"nccl", AllReduceKind::nccl}}};
 template <>
 inline constexpr std::array<std::pair<std::string_view, MpiBuffers>, 3> choices<MpiBuffers> = {
     {{"auto", MpiBuffers::automatic}, {"host", MpiBuffers::host}, {"device", MpiBuffers::device}}};

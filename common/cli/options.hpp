@@ -11,7 +11,7 @@ enum class Activation { relu, gelu };
 enum class LossKind { cross_entropy, mse };
 enum class Precision { fp64, fp32 };
 enum class Accumulate { running, pairwise };
-enum class AllReduceKind { naive, ring, ring_segmented, tree, mpi };
+enum class AllReduceKind { naive, ring, ring_segmented, tree, mpi, nccl };
 enum class MpiBuffers { automatic, host, device };
 
 /// Everything a run is told from outside. The defaults are those of the command line.
@@ -39,6 +39,10 @@ struct Options {
   AllReduceKind allreduce = AllReduceKind::naive;
   bool by_parameter = false;  ///< one all-reduce a parameter instead of one a step
   MpiBuffers mpi_buffers = MpiBuffers::automatic;
+  double bucket_mb = 25;       ///< all-reduces gradients in parts of about so many MiB
+  double first_bucket_mb = 1;  ///< the first of these
+  bool overlap = true;         ///< while the backward pass goes on
+  bool print_buckets = false;
   double timeout = 0;  ///< seconds that a rank waits for others; 0: for ever
   int check_replicas =
       0;  ///< compares the ranks' parameters every so many steps; 0: at start and end

@@ -26,7 +26,7 @@ constexpr std::int64_t most_steps = 2'000'000'000;
 constexpr std::int64_t most_elements = std::numeric_limits<int>::max();
 
 void add_model_options(OptionTable& table, Options& options) {
-  const Options defaults;
+  const Options defaults = options;
   table.add(Shown::in_help, "--data", "NAME|FOLDER", defaults.data,
             "fashion-mnist, synthetic, or a folder with the four IDX files, plain or .gz",
             [&](const std::string& text) { options.data = text; });
@@ -133,10 +133,13 @@ void add_accumulation_options(OptionTable& table, Options& options) {
 // From stage 03 on.
 void add_rank_options(OptionTable& table, Options& options, int stage) {
   const Options defaults;
-  options.allreduce = stage == 3 ? AllReduceKind::naive : AllReduceKind::ring;
+  options.allreduce = stage == 3   ? AllReduceKind::naive
+                      : stage == 4 ? AllReduceKind::ring
+                                   : AllReduceKind::nccl;
   std::vector<AllReduceKind> available;
   for (const auto& [name, kind] : choices<AllReduceKind>) {
-    if (stage > 3 || kind == AllReduceKind::naive) available.push_back(kind);
+    const int first_stage = kind == AllReduceKind::naive ? 3 : kind == AllReduceKind::nccl ? 5 : 4;
+    if (stage >= first_stage) available.push_back(kind);
   }
   std::string names;
   for (const AllReduceKind kind : available) {
@@ -150,8 +153,10 @@ void add_rank_options(OptionTable& table, Options& options, int stage) {
           refuse_value("--allreduce", text, "one of " + names + " in this stage");
         }
       });
-  table.add_flag(Shown::in_help_all, "--by-parameter", options.by_parameter,
-                 "one all-reduce a parameter instead of one a step");
+  if (stage < 5) {  // where buckets come instead
+    table.add_flag(Shown::in_help_all, "--by-parameter", options.by_parameter,
+                   "one all-reduce a parameter instead of one a step");
+  }
   table.add(Shown::in_help_all, "--mpi-buffers", "auto|host|device", name_of(defaults.mpi_buffers),
             "whether MPI gets device pointers; auto asks the library",
             [&](const std::string& text) {
@@ -170,6 +175,27 @@ void add_rank_options(OptionTable& table, Options& options, int stage) {
                  "each rank keeps its own first weights: a mistake to look at");
   table.add_flag(Shown::in_help_all, "--share-device", options.share_device,
                  "several ranks may use one GPU: for tests");
+}
+
+// From stage 05 on.
+void add_bucket_options(OptionTable& table, Options& options) {
+  table.add(Shown::in_help, "--bucket-mb", "X", options.bucket_mb,
+            "a bucket of gradients is full from so many MiB on; 0: one a parameter",
+            [&](const std::string& text) {
+              options.bucket_mb = parse_number("--bucket-mb", text, NumberRange::not_negative);
+            });
+  table.add(Shown::in_help_all, "--first-bucket-mb", "X", options.first_bucket_mb,
+            "the same for the first bucket", [&](const std::string& text) {
+              options.first_bucket_mb =
+                  parse_number("--first-bucket-mb", text, NumberRange::not_negative);
+            });
+  table.add(Shown::in_help, "--overlap", "on|off", "on",
+            "all-reduce buckets while the backward pass goes on", [&](const std::string& text) {
+              if (text != "on" && text != "off") refuse_value("--overlap", text, "on or off");
+              options.overlap = text == "on";
+            });
+  table.add_flag(Shown::in_help_all, "--print-buckets", options.print_buckets,
+                 "print which parameters go together, before training");
 }
 
 void check_outputs(const std::vector<std::pair<std::string, std::string>>& outputs) {
@@ -208,6 +234,17 @@ void check_together(const Options& options) {
   }
 }
 
+/// Stage 05 is about overlap, which takes many layers to be seen, and buckets that are smaller
+/// than they are.
+Options defaults_of(int stage) {
+  Options options;
+  if (stage == 5) {
+    options.layers = {784, 512, 512, 512, 512, 512, 512, 512, 512, 10};
+    options.bucket_mb = 1;
+  }
+  return options;
+}
+
 /// 4 for "04_ring_allreduce"; 0 for a name of another form.
 int stage_number(std::string_view stage) {
   int number = 0;
@@ -228,15 +265,16 @@ std::optional<Options> parse_options(int argc, const char* const* argv, std::str
   app.footer("The value in parentheses is taken where an option is not given.");
   app.allow_extras();
 
-  Options options;
+  const int number = stage_number(stage);
+  Options options = defaults_of(number);
   bool no_shuffle = false;
   OptionTable table(app);
   add_model_options(table, options);
   add_training_options(table, options);
   table.add_flag(Shown::in_help_all, "--no-shuffle", no_shuffle, "keep the order of the data set");
-  const int number = stage_number(stage);
   if (number >= 2) add_accumulation_options(table, options);
   if (number >= 3) add_rank_options(table, options, number);
+  if (number >= 5) add_bucket_options(table, options);
   add_machine_options(table, options);
   table.add_flag(Shown::in_help_all, "--quiet", options.quiet, "no progress on stderr");
   try {

@@ -8,11 +8,20 @@
 
 namespace ddp::cuda {
 
+/// The priority of streams whose work goes before that of others, where the device has to choose.
+inline int highest_priority() {
+  int least = 0, greatest = 0;
+  check(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  return greatest;
+}
+
 /// A queue of work on the current device. It is non-blocking: it does not wait for the null stream,
 /// nor the null stream for it.
 class Stream {
  public:
-  Stream() { check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
+  explicit Stream(int priority = 0) {
+    check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, priority));
+  }
   Stream(Stream&& other) noexcept : stream_(std::exchange(other.stream_, nullptr)) {}
   Stream& operator=(Stream&&) = delete;
   ~Stream() {
@@ -34,7 +43,10 @@ class Event {
  public:
   Event() { check(cudaEventCreate(&event_)); }
   Event(Event&& other) noexcept : event_(std::exchange(other.event_, nullptr)) {}
-  Event& operator=(Event&&) = delete;
+  Event& operator=(Event&& other) noexcept {
+    std::swap(event_, other.event_);
+    return *this;
+  }
   ~Event() {
     if (event_ != nullptr) cudaEventDestroy(event_);
   }

@@ -48,6 +48,10 @@ Json traffic_json(const std::vector<Traffic>& traffic) {
                      {"messages_received", rank.messages_received},
                      {"bytes_received", rank.bytes_received}});
     if (rank.modelled_seconds > 0) ranks.back()["modelled_seconds"] = rank.modelled_seconds;
+    if (rank.collectives > 0) {
+      ranks.back()["collectives"] = rank.collectives;
+      ranks.back()["collective_bytes"] = rank.collective_bytes;
+    }
   }
   return ranks;
 }

@@ -14,18 +14,26 @@ struct Traffic {
   std::int64_t bytes_sent = 0;
   std::int64_t messages_received = 0;
   std::int64_t bytes_received = 0;
-  double modelled_seconds = 0;  ///< that the messages would take over the link of SIMGPU_LINK
+  double modelled_seconds = 0;        ///< that the messages would take over the link of SIMGPU_LINK
+  std::int64_t collectives = 0;       ///< from stage 05 on: all-reduces of a bucket,
+  std::int64_t collective_bytes = 0;  ///< and the bytes of these buckets
 };
 
 /// Of `count` times the same.
 inline Traffic operator*(std::int64_t count, const Traffic& one) {
-  return {count * one.messages_sent, count * one.bytes_sent, count * one.messages_received,
-          count * one.bytes_received, static_cast<double>(count) * one.modelled_seconds};
+  return {count * one.messages_sent,
+          count * one.bytes_sent,
+          count * one.messages_received,
+          count * one.bytes_received,
+          static_cast<double>(count) * one.modelled_seconds,
+          count * one.collectives,
+          count * one.collective_bytes};
 }
 inline Traffic operator+(const Traffic& a, const Traffic& b) {
-  return {a.messages_sent + b.messages_sent, a.bytes_sent + b.bytes_sent,
+  return {a.messages_sent + b.messages_sent,         a.bytes_sent + b.bytes_sent,
           a.messages_received + b.messages_received, a.bytes_received + b.bytes_received,
-          a.modelled_seconds + b.modelled_seconds};
+          a.modelled_seconds + b.modelled_seconds,   a.collectives + b.collectives,
+          a.collective_bytes + b.collective_bytes};
 }
 
 /// One line of the metrics.

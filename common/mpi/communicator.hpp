@@ -110,6 +110,12 @@ class Communicator final : public Ranks {
   }
   void barrier() const;
 
+  /// Notes a collective of `bytes` bytes, by whatever library.
+  void count_collective(std::size_t bytes) const {
+    ++traffic_.collectives;
+    traffic_.collective_bytes += static_cast<std::int64_t>(bytes);
+  }
+
   /// Since the communicator was made.
   Traffic traffic() const override {
     Traffic traffic = traffic_;

@@ -94,9 +94,17 @@ bool may_report() {
   return board == nullptr || board->claim_report();
 }
 
+std::string rank_name() { return "rank " + std::to_string(own_rank()); }
+
+std::vector<RankCall> calls_of_this_host() {
+  const CallBoard* const board = job_board.load();
+  if (board == nullptr) return {{own_rank(), own_record().read()}};
+  return board->read();
+}
+
 std::string rank_and_step() {
   const std::int64_t step = own_record().read().step;
-  return "rank " + std::to_string(own_rank()) + (step > 0 ? ", step " + std::to_string(step) : "");
+  return rank_name() + (step > 0 ? ", step " + std::to_string(step) : "");
 }
 
 void write_to_stderr(const std::string& text) {

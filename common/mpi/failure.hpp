@@ -1,6 +1,9 @@
 #pragma once
 
 #include <string>
+#include <vector>
+
+#include "common/mpi/waits.hpp"
 
 namespace ddp::mpi {
 
@@ -27,6 +30,12 @@ void leave_job();
 
 /// Whether this rank is the one to report a failure.
 bool may_report();
+
+/// "rank 2".
+std::string rank_name();
+
+/// The last calls of this host's ranks, in rising order; of this one alone outside of a job.
+std::vector<RankCall> calls_of_this_host();
 
 /// The beginning of messages: "rank 2, step 3", or "rank 2" before the first step.
 std::string rank_and_step();

@@ -59,6 +59,18 @@ void CallRecord::end() {
   sequence_.store(sequence_.load(relaxed) + 1, std::memory_order_release);
 }
 
+void CallRecord::set_enqueued(std::int64_t count) {
+  if (enqueued_.load(relaxed) == done_.load(relaxed)) {
+    progress_nanoseconds_.store(now_nanoseconds(), relaxed);
+  }
+  enqueued_.store(count, std::memory_order_release);
+}
+
+void CallRecord::set_done(std::int64_t count) {
+  progress_nanoseconds_.store(now_nanoseconds(), relaxed);
+  done_.store(count, std::memory_order_release);
+}
+
 LastCall CallRecord::read() const {
   constexpr auto acquire = std::memory_order_acquire;
   LastCall call;
@@ -77,6 +89,10 @@ LastCall CallRecord::read() const {
   call.sequence = (sequence + 1) / 2;
   const std::int64_t now = now_nanoseconds();
   call.seconds = since == 0 || now < since ? 0 : static_cast<double>(now - since) * 1e-9;
+  call.done = done_.load(acquire);
+  call.enqueued = enqueued_.load(acquire);
+  const std::int64_t progress = progress_nanoseconds_.load(relaxed);
+  call.idle_seconds = progress == 0 ? 0 : static_cast<double>(now - progress) * 1e-9;
   return call;
 }
 
@@ -88,6 +104,10 @@ void place_own_record(CallRecord* place) {
 
 std::string text_of(const LastCall& call) {
   if (call.waiting) return fmt::format("waiting for {:.1f} s {}", call.seconds, what(call));
+  if (call.enqueued > call.done) {
+    return fmt::format("waiting for {:.1f} s for all-reduce {} on the device", call.idle_seconds,
+                       call.done + 1);
+  }
   if (call.kind == CallKind::none) return "in no call so far";
   return fmt::format("in no call for {:.1f} s", call.seconds);
 }

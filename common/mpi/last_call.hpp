@@ -34,6 +34,11 @@ struct LastCall {
   std::int64_t collectives = 0;  ///< how many collective calls have begun
   bool waiting = false;          ///< still inside
   double seconds = 0;            ///< since it began if it waits, else since it ended
+
+  // Of the collectives that the rank enqueues on its device, where it does (stage 05).
+  std::int64_t enqueued = 0;  ///< so far
+  std::int64_t done = 0;      ///< of these
+  double idle_seconds = 0;    ///< since `done` has grown, or since there was nothing to do
 };
 
 /// A LastCall that one thread writes and others, also of other processes, read at any time. All
@@ -43,6 +48,10 @@ class CallRecord {
   void set_step(std::int64_t step) { step_.store(step, std::memory_order_relaxed); }
   void begin(CallKind kind, int peer, std::int64_t bytes);
   void end();
+  /// How many collectives are enqueued on the device, and how many of them are done. Two threads
+  /// may call these two.
+  void set_enqueued(std::int64_t count);
+  void set_done(std::int64_t count);
   LastCall read() const;
 
  private:
@@ -54,6 +63,9 @@ class CallRecord {
   std::atomic<std::int64_t> since_nanoseconds_;  // CLOCK_MONOTONIC: one clock for the whole host
   std::atomic<CallKind> kind_;
   std::atomic<std::int32_t> peer_;
+  std::atomic<std::int64_t> enqueued_;
+  std::atomic<std::int64_t> done_;
+  std::atomic<std::int64_t> progress_nanoseconds_;
 };
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);  // so also between processes
 
@@ -73,7 +85,8 @@ class Call {
   ~Call() { own_record().end(); }
 };
 
-/// "waiting for 2.0 s to receive 40 bytes from rank 2" or "in no call for 2.0 s".
+/// "waiting for 2.0 s to receive 40 bytes from rank 2", "waiting for 2.0 s for all-reduce 7 on the
+/// device" or "in no call for 2.0 s".
 std::string text_of(const LastCall& call);
 
 }  // namespace ddp::mpi

@@ -75,7 +75,10 @@ void Watchdog::check_termination() {
   if (signals > 1) exit_terminated();
   if (std::chrono::steady_clock::now() - first_signal_ < patience_after_signal) return;
   const LastCall call = own_record().read();
+  const bool device_waits =
+      call.enqueued > call.done && Seconds(call.idle_seconds) >= patience_after_signal;
   if (call.waiting && Seconds(call.seconds) >= patience_after_signal) exit_terminated();
+  if (device_waits) exit_terminated();
 }
 
 void Watchdog::exit_terminated() const {

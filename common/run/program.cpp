@@ -15,9 +15,16 @@
 namespace ddp {
 namespace {
 
+// What a library sends for a collective is its own affair; how often it was asked to is not.
+void print_collectives(const Traffic& rank) {
+  if (rank.collectives == 0) return;
+  fmt::print("{:<20} {} of {} bytes in all, on each rank\n", "all-reduces", rank.collectives,
+             rank.collective_bytes);
+}
+
 // One line a rank: what it sent and received in all steps, counted, and what it should be.
 void print_traffic(const TrainingResult& result) {
-  if (result.traffic.size() < 2) return;
+  if (result.traffic.size() < 2 || result.traffic.front().messages_sent == 0) return;
   const bool modelled = result.traffic.front().modelled_seconds > 0;
   fmt::print("\n  rank  messages sent      bytes sent  bytes received      by formula{}\n",
              modelled ? "  modelled s" : "");
@@ -59,6 +66,7 @@ void print(const TrainingResult& result) {
   row("peak device memory",
       fmt::format("{:.1f} MiB", static_cast<double>(result.peak_device_bytes) / (1 << 20)));
   row("parameter checksum", checksum_text(result.parameter_checksum));
+  if (!result.traffic.empty()) print_collectives(result.traffic.front());
   print_traffic(result);
   if (result.simulated) fmt::print("simulated GPU: times are not those of a GPU\n");
 }
