@@ -156,6 +156,7 @@ ncclResult_t init_rank(ncclComm_t* handle, int ranks, const ncclUniqueId& id, in
     return note_in_group(failure(ncclUnhandledCudaError,
                                  std::string("ncclCommInitRank: ") + cudaGetErrorString(error)));
   }
+  (void)link_setting();  // complains now, if at all
   auto comm = std::make_shared<ncclComm>(*device, rank, ranks, blocking);
   {
     QuietLock lock(table().mutex);
@@ -252,7 +253,8 @@ bool wait_for(ncclComm& comm, Counter& counter, std::uint32_t number, int peer,
     if (comm.stopped()) return false;
     if (counter.reached(number)) return true;
     counter.sleep(seen);
-    if (counter.value() == seen && !patience.last({&peer, 1})) return counter.reached(number);
+    const auto came = [&] { return counter.value() != seen; };
+    if (!came() && !patience.last({&peer, 1}, came)) return false;
   }
 }
 

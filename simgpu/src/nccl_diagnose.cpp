@@ -52,7 +52,8 @@ std::string own_call(const ncclComm& comm, const Signature& call) {
 }  // namespace
 
 void fail(ncclComm& comm, ncclResult_t result, const std::string& text) {
-  comm.state = failure(result, text);
+  ncclResult_t good = ncclSuccess;  // the first failure is the one to be told
+  if (comm.state.compare_exchange_strong(good, result)) (void)failure(result, text);
 }
 
 bool agree(ncclComm& comm, const Signature& call) {
@@ -85,13 +86,14 @@ bool agree_on_message(ncclComm& comm, const Signature& sent, const Signature& ex
   return false;
 }
 
-bool Patience::last(std::span<const int> peers) {
+bool Patience::last(std::span<const int> peers, const std::function<bool()>& came) {
   if (settings().nccl != Nccl::diagnose) return true;
   for (const int peer : peers) {
     const Member& member = comm_.shared.member(peer);
     const Departure departure = static_cast<Departure>(member.departure.load());
     const bool ended = departure == here && has_ended(member.process);
     if (departure == here && !ended) continue;
+    if (came()) return true;
     const std::string how = ended ? " has ended (process " + std::to_string(member.process) + ")"
                                   : (departure == destroyed ? " has destroyed its communicator"
                                                             : " has aborted its communicator");

@@ -3,6 +3,7 @@
 // what does not fit together, and the communicator fails.
 
 #include <chrono>
+#include <functional>
 #include <span>
 
 #include "nccl_call.hpp"
@@ -21,7 +22,8 @@ class Patience {
  public:
   Patience(ncclComm& comm, const Signature& call) : comm_(comm), call_(call) {}
   /// To be called now and then with who is being waited for. False: one of them will never come.
-  bool last(std::span<const int> peers);
+  /// `came` tells whether what is waited for has happened, for a rank may go right after it.
+  bool last(std::span<const int> peers, const std::function<bool()>& came);
 
  private:
   ncclComm& comm_;

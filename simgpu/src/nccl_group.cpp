@@ -155,7 +155,6 @@ std::shared_ptr<CUstream_st> stream_of(const ncclComm& comm, cudaStream_t handle
 
 ncclResult_t submit(ncclComm_t handle, Call call, cudaStream_t stream_handle) {
   const std::string where = name(call.kind);
-  ++counters().collectives;
   const auto comm = find(handle);
   if (const auto ready = check_ready(comm.get(), where); ready != ncclSuccess) {
     return note_in_group(ready);
@@ -172,6 +171,7 @@ ncclResult_t submit(ncclComm_t handle, Call call, cudaStream_t stream_handle) {
     return note_in_group(
         failure(ncclUnhandledCudaError, where + ": the stream: " + cudaGetErrorString(error)));
   }
+  ++counters().collectives;
   const Enqueued one{comm, call, std::move(stream)};
   if (group().depth == 0) return enqueue_all({one});
   group().calls.push_back(one);

@@ -11,7 +11,7 @@
 namespace simgpu::nccl {
 
 double ring_seconds(const Call& call, int ranks) {
-  const auto& link = settings().link;
+  const auto& link = link_setting();
   if (!link || ranks == 1) return 0;
   const double steps = ranks - 1;
   const double one = static_cast<double>(call.count * size_of(call.type)) / link->bytes_per_second;
@@ -32,7 +32,7 @@ double ring_seconds(const Call& call, int ranks) {
 }
 
 double transfer_seconds(std::uint64_t bytes_sent, std::uint64_t bytes_received) {
-  const auto& link = settings().link;
+  const auto& link = link_setting();
   const std::uint64_t bytes = std::max(bytes_sent, bytes_received);
   if (!link || bytes == 0) return 0;
   return link->latency_seconds + static_cast<double>(bytes) / link->bytes_per_second;

@@ -37,6 +37,7 @@ class Messages {
       Counter& bell = comm_.self().bell;
       const std::uint32_t seen = bell.value();
       const bool moved = move_all();
+      if (comm_.stopped()) return;  // a message did not match
       if (std::all_of(transfers_.begin(), transfers_.end(),
                       [](const Transfer& one) { return one.complete(); })) {
         return;
@@ -45,7 +46,8 @@ class Messages {
         spin = Spin(comm_.ranks);
       } else if (!spin.again()) {
         bell.sleep(seen);
-        if (bell.value() == seen && !patience.last(missing())) return;
+        const auto came = [&] { return bell.value() != seen; };
+        if (!came() && !patience.last(missing(), came)) return;
       }
     }
   }

@@ -140,10 +140,24 @@ struct DividedBy {
   T divisor;
 };
 
+/// Of two ranks, in one pass. (`out` may be `a` or `b`, so that the compiler must be told.)
+template <class Op, class T, class Before, class After>
+void reduce_pair(const T* a, const T* b, T* out, std::size_t count, Before before, After after) {
+#pragma GCC ivdep
+  for (std::size_t i = 0; i < count; ++i) {
+    out[i] = after(Op::template combine<T>(before(a[i]), before(b[i])));
+  }
+}
+
 /// In blocks whose running result stays in the nearest cache.
 template <class Op, class T, class Before, class After>
 void reduce_blocks(std::span<const std::byte* const> inputs, std::byte* out, std::byte* second_out,
                    std::size_t count, Before before, After after) {
+  if (inputs.size() == 2 && second_out == nullptr) {
+    return reduce_pair<Op>(reinterpret_cast<const T*>(inputs[0]),
+                           reinterpret_cast<const T*>(inputs[1]), reinterpret_cast<T*>(out), count,
+                           before, after);
+  }
   constexpr std::size_t block = 4096 / sizeof(T);
   T result[block];
   for (std::size_t begin = 0; begin < count; begin += block) {

@@ -13,7 +13,7 @@ namespace simgpu::nccl {
 
 constexpr int max_ranks = 64;  // as many as there can be devices
 /// What a rank hands over at once: small enough to stay in a core's cache.
-constexpr std::size_t slot_bytes = std::size_t{64} << 10;
+constexpr std::size_t slot_bytes = std::size_t{128} << 10;
 constexpr std::uint32_t slots = 2;  // one is filled while the other is read
 
 /// A number that some ranks raise and others wait for. Who waits longer sleeps in the kernel.

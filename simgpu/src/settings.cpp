@@ -121,7 +121,6 @@ Settings read_environment() {
     settings.report_leaks = std::string_view(text) != "0";
   }
   if (const char* text = std::getenv("SIMGPU_NCCL")) read_nccl(settings, text);
-  if (const char* text = std::getenv("SIMGPU_LINK")) settings.link = read_link(text);
   return settings;
 }
 
@@ -129,6 +128,14 @@ Settings read_environment() {
 
 const Settings& settings() {
   static const Settings& read = *new Settings(read_environment());  // threads may outlive main
+  return read;
+}
+
+const std::optional<LinkSpeed>& link_setting() {
+  static const std::optional<LinkSpeed> read = [] {
+    const char* const text = std::getenv("SIMGPU_LINK");
+    return text == nullptr ? std::nullopt : std::optional(read_link(text));
+  }();
   return read;
 }
 

@@ -35,11 +35,14 @@ struct Settings {
   bool report_leaks = true;
   /// SIMGPU_NCCL=silent|diagnose: whether NCCL explains calls that do not match and dead peers
   Nccl nccl = Nccl::silent;
-  /// SIMGPU_LINK=GB/s,us: the link of each rank; see nccl_link.hpp
-  std::optional<LinkSpeed> link;
 };
 
 const Settings& settings();
+
+/// SIMGPU_LINK=GB/s,us: the link of each rank, see nccl_link.hpp; nothing: no limits. Read when the
+/// first communicator is made, for programs that communicate otherwise read the variable
+/// themselves.
+const std::optional<LinkSpeed>& link_setting();
 
 /// A well-mixed 64-bit number for each (seed, a, b): delays and orders that repeat.
 constexpr std::uint64_t mix(std::uint64_t seed, std::uint64_t a, std::uint64_t b = 0) {

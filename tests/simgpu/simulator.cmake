@@ -58,8 +58,6 @@ expect_test(wrong_order SIMGPU_THREAD_ORDER=random --fails
   --text "SIMGPU_THREAD_ORDER=random: expected")
 
 expect_test(wrong_nccl SIMGPU_NCCL=loud --fails --text "SIMGPU_NCCL=loud: expected")
-expect_test(wrong_link SIMGPU_LINK=1 --fails --text "SIMGPU_LINK=1: expected GB/s,us")
-expect_test(wrong_latency SIMGPU_LINK=1,-1 --fails --text "SIMGPU_LINK=1,-1: expected GB/s,us")
 
 include(faulty.cmake)
 

@@ -455,6 +455,15 @@ TEST_CASE("SIMGPU_LINK: operations take at least the time of a ring, asleep", "[
   CHECK(job.passed());
 }
 
+TEST_CASE("SIMGPU_LINK: a value that makes no sense ends the program", "[nccl]") {
+  for (const char* const bad : {"", "1", "0,1", "1,-1", "1,2,3", "nan,1", "1,2x"}) {
+    const Job job =
+        run_job(1, {{"SIMGPU_LINK", bad}}, [](int, const ncclUniqueId& id) { join(1, id, 0); });
+    CHECK(job.statuses == std::vector<int>{2});
+    CHECK(job.output.find("simgpu: SIMGPU_LINK=" + std::string(bad) + ": expected GB/s,us") == 0);
+  }
+}
+
 TEST_CASE("counters: what a step does is counted", "[nccl]") {
   const Job job = run_job(1, silent, [](int, const ncclUniqueId& id) {
     const ncclComm_t comm = join(1, id, 0);
