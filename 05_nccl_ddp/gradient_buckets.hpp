@@ -30,10 +30,13 @@ class GradientBuckets {
   /// Told which bucket's all-reduce has just been enqueued, and in which stream.
   using Enqueued = std::function<void(std::size_t bucket, cudaStream_t communication)>;
 
-  /// `gradients` are made by work in the stream `compute`; `plan` covers all of them.
-  GradientBuckets(std::span<T> gradients, std::vector<Bucket> plan, AllReduce<T>& all_reduce,
-                  cudaStream_t compute, Enqueued on_enqueued = {})
-      : gradients_(gradients),
+  /// `gradients` are those of `parameters`, made by work in the stream `compute`; `plan` covers all
+  /// of them.
+  GradientBuckets(std::span<const Parameter> parameters, std::span<T> gradients,
+                  std::vector<Bucket> plan, AllReduce<T>& all_reduce, cudaStream_t compute,
+                  Enqueued on_enqueued = {})
+      : parameters_(parameters),
+        gradients_(gradients),
         plan_(std::move(plan)),
         all_reduce_(all_reduce),
         compute_(compute),
@@ -50,8 +53,7 @@ class GradientBuckets {
   /// plan, whatever order the gradients come in: all ranks have to make the same calls.
   void ready(std::size_t parameter) {
     if (ready_.at(parameter)) {
-      throw std::logic_error("parameter " + std::to_string(parameter) +
-                             " was ready twice in one step");
+      throw std::logic_error(parameters_[parameter].name + " was ready twice in one step");
     }
     ready_[parameter] = true;
     --missing_[bucket_of(parameter)];
@@ -68,7 +70,7 @@ class GradientBuckets {
   void finish() {
     for (std::size_t p = 0; p < ready_.size(); ++p) {
       if (!ready_[p]) {
-        throw std::logic_error("parameter " + std::to_string(p) + " got no gradient in this step");
+        throw std::logic_error(parameters_[p].name + " got no gradient in this step");
       }
     }
     // [exercise 5.3] The compute stream goes on when the last all-reduce has ended; the host does
@@ -86,7 +88,7 @@ class GradientBuckets {
     for (const Bucket& bucket : plan_) {
       missing_.push_back(bucket.last_parameter - bucket.first_parameter + 1);
     }
-    ready_.assign(plan_.front().last_parameter + 1, false);
+    ready_.assign(parameters_.size(), false);
   }
 
   std::size_t bucket_of(std::size_t parameter) const {
@@ -105,6 +107,7 @@ class GradientBuckets {
     if (on_enqueued_) on_enqueued_(b, communication_);
   }
 
+  std::span<const Parameter> parameters_;
   std::span<T> gradients_;
   const std::vector<Bucket> plan_;
   AllReduce<T>& all_reduce_;

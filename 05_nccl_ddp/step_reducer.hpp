@@ -52,8 +52,8 @@ class StepReducer {
       all_reduce_ = make_all_reduce<T>(options.allreduce, ranks,
                                        pass_device_pointers(options.mpi_buffers, simulated));
     }
-    buckets_.emplace(parameters.gradients_and_extras(), std::move(plan), *all_reduce_, stream,
-                     [this](std::size_t bucket, cudaStream_t communication) {
+    buckets_.emplace(parameters.parameters(), parameters.gradients_and_extras(), std::move(plan),
+                     *all_reduce_, stream, [this](std::size_t bucket, cudaStream_t communication) {
                        enqueued(bucket, communication);
                      });
   }

@@ -35,6 +35,7 @@ inline Traffic operator+(const Traffic& a, const Traffic& b) {
           a.modelled_seconds + b.modelled_seconds,   a.collectives + b.collectives,
           a.collective_bytes + b.collective_bytes};
 }
+inline Traffic operator-(const Traffic& a, const Traffic& b) { return a + -1 * b; }
 
 /// One line of the metrics.
 struct StepRecord {

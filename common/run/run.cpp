@@ -184,6 +184,7 @@ struct Run<T>::Impl {
   const Options options;
   const Cut cut;
   const Ranks& ranks;
+  const Traffic traffic_before = ranks.traffic();
   const std::optional<Fault> fault;
   const Device device;
   std::optional<MetricsFile> metrics;
@@ -344,7 +345,7 @@ TrainingResult Run<T>::finish(std::span<const std::span<const T>> parameters,
   }
   TrainingResult result;
   result.test = impl_->mean_of_all(test);
-  result.traffic = all_gather_value(impl_->ranks, impl_->ranks.traffic());
+  result.traffic = all_gather_value(impl_->ranks, impl_->ranks.traffic() - impl_->traffic_before);
   result.parameter_checksum = checksum.value();
   result.samples_per_second = samples_per_second(impl_->steps);
   result.device_name = impl_->device.name;
