@@ -500,6 +500,7 @@ TEST_CASE("counters: what a step does is counted", "[nccl]") {
           cuda::check(cudaMemcpyAsync(pinned.data(), p, 4, cudaMemcpyDeviceToHost, work.stream));
         }) == S{},
         "a copy that does not");
+    work.stream.synchronize();  // the null stream does not wait for it
     require(counted([&] { cuda::check(cudaMemset(p, 0, 4)); }) == S{.null_stream_calls = 1},
             "a memset");
     require_success(ncclCommDestroy(comm));
