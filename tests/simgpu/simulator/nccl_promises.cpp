@@ -1,6 +1,5 @@
 // What NCCL on simulated GPUs promises beyond NCCL. Ranks are processes.
 #include <nccl.h>
-#include <simgpu/statistics.h>
 
 #include <algorithm>
 #include <bit>
@@ -15,6 +14,7 @@
 
 #include "common/cuda/buffer.hpp"
 #include "common/cuda/stream.hpp"
+#include "simgpu/statistics.h"
 #include "tests/simgpu/simulator/nccl_processes.hpp"
 #include "tests/support/catch.hpp"
 
