@@ -14,7 +14,7 @@
 
 #include "common/cuda/buffer.hpp"
 #include "common/cuda/stream.hpp"
-#include "simgpu/statistics.h"
+#include "simgpu/include/simgpu/statistics.h"
 #include "tests/simgpu/simulator/nccl_processes.hpp"
 #include "tests/support/catch.hpp"
 
