@@ -4,6 +4,7 @@
 
 #include "memory.hpp"
 #include "quiet_mutex.hpp"
+#include "sanitizer.hpp"
 
 namespace simgpu::nccl {
 namespace {
@@ -11,6 +12,21 @@ namespace {
 struct LastError {
   QuietMutex mutex;
   std::string text;
+};
+
+/// A lock that TSan sees, for it sees the copying of the text.
+class LastErrorLock {
+ public:
+  explicit LastErrorLock(LastError& error) : error_(error), lock_(error.mutex) {
+    sanitizer::acquire(&error);
+  }
+  ~LastErrorLock() { sanitizer::release(&error_); }
+  LastErrorLock(const LastErrorLock&) = delete;
+  LastErrorLock& operator=(const LastErrorLock&) = delete;
+
+ private:
+  LastError& error_;
+  QuietLock lock_;
 };
 
 LastError& last_error() {
@@ -197,7 +213,7 @@ std::string wrong_argument(const Call& call, int rank, int ranks, int device) {
 }
 
 ncclResult_t failure(ncclResult_t result, const std::string& text) {
-  QuietLock lock(last_error().mutex);
+  const LastErrorLock lock(last_error());
   last_error().text = text;
   return result;
 }
@@ -206,7 +222,7 @@ ncclResult_t failure(ncclResult_t result, const std::string& text) {
 
 const char* ncclGetLastError(ncclComm_t) {
   thread_local std::string copy;  // the pointer stays good until the thread's next call
-  simgpu::QuietLock lock(simgpu::nccl::last_error().mutex);
+  const simgpu::nccl::LastErrorLock lock(simgpu::nccl::last_error());
   copy = simgpu::nccl::last_error().text;
   return copy.c_str();
 }

@@ -1,6 +1,5 @@
 // What NCCL on simulated GPUs promises beyond NCCL. Ranks are processes.
 #include <nccl.h>
-#include <simgpu/statistics.h>
 
 #include <algorithm>
 #include <bit>
@@ -15,6 +14,7 @@
 
 #include "common/cuda/buffer.hpp"
 #include "common/cuda/stream.hpp"
+#include "simgpu/include/simgpu/statistics.h"
 #include "tests/simgpu/simulator/nccl_processes.hpp"
 #include "tests/support/catch.hpp"
 
@@ -500,6 +500,7 @@ TEST_CASE("counters: what a step does is counted", "[nccl]") {
           cuda::check(cudaMemcpyAsync(pinned.data(), p, 4, cudaMemcpyDeviceToHost, work.stream));
         }) == S{},
         "a copy that does not");
+    work.stream.synchronize();  // the null stream does not wait for it
     require(counted([&] { cuda::check(cudaMemset(p, 0, 4)); }) == S{.null_stream_calls = 1},
             "a memset");
     require_success(ncclCommDestroy(comm));
