@@ -2,7 +2,7 @@
 // would stop the host or the device under a running collective; the results would still be right.
 
 #include "05_nccl_ddp/train.hpp"
-#include "simgpu/statistics.h"
+#include "simgpu/include/simgpu/statistics.h"
 #include "tests/support/catch.hpp"
 #include "tests/support/mpi_world.hpp"
 
