@@ -51,7 +51,7 @@ Contender library_contender(const std::string& name) {
 
 std::vector<Contender> parse_algorithms(const std::string& list) {
   std::vector<Contender> contenders;
-  std::istringstream text(list == "all" ? "naive,ring,ring-segmented,tree,mpi" : list);
+  std::istringstream text(list == "all" ? "naive,ring,ring-segmented,tree,mpi,nccl" : list);
   for (std::string name; std::getline(text, name, ',');) {
     if (name.starts_with("mpi:")) {
       contenders.push_back(library_contender(name));

@@ -21,6 +21,7 @@
 
 #include "03_naive_allreduce/mpi_buffers.hpp"
 #include "04_ring_allreduce/make_all_reduce.hpp"
+#include "05_nccl_ddp/nccl_allreduce.hpp"
 #include "bench/allreduce_options.hpp"
 #include "bench/library_algorithm.hpp"
 #include "common/cli/option_names.hpp"
@@ -81,8 +82,7 @@ class Bench {
         choose_library_algorithm(0, 0);
       }
       communicators_.push_back(std::make_unique<mpi::Communicator>());
-      all_reduces_.push_back(
-          make_all_reduce<T>(contender.kind, *communicators_.back(), device_pointers));
+      all_reduces_.push_back(make(contender.kind, *communicators_.back()));
     }
   }
 
@@ -114,6 +114,13 @@ class Bench {
   }
 
  private:
+  std::unique_ptr<AllReduce<T>> make(AllReduceKind kind, const mpi::Communicator& communicator) {
+    if (kind != AllReduceKind::nccl)
+      return make_all_reduce<T>(kind, communicator, device_pointers_);
+    if (!nccl_) nccl_.emplace(ranks_, std::chrono::seconds(60));
+    return std::make_unique<NcclAllReduce<T>>(*nccl_);
+  }
+
   void call(std::size_t contender, bool in_place, std::size_t count) {
     const std::span<T> output(output_.data(), count);
     const std::span<const T> input = in_place ? output : std::span<const T>(input_.data(), count);
@@ -122,10 +129,10 @@ class Bench {
 
   /// Of one call, in place, in which all ranks begin at once: on a link that was never used.
   double modelled_seconds(std::size_t contender, std::size_t count) {
-    if (!mpi::link_from_environment()) return 0;
+    const AllReduceKind kind = options_.contenders[contender].kind;
+    if (!mpi::link_from_environment() || kind == AllReduceKind::nccl) return 0;
     const mpi::Communicator unused;
-    const auto all_reduce =
-        make_all_reduce<T>(options_.contenders[contender].kind, unused, device_pointers_);
+    const auto all_reduce = make(kind, unused);
     all_reduce->sum({output_.data(), count}, stream_);
     return largest_of_all(unused.modelled_seconds(), ranks_);
   }
@@ -160,6 +167,7 @@ class Bench {
 
   const AllReduceOptions& options_;
   const mpi::Communicator& ranks_;
+  std::optional<nccl::Communicator> nccl_;
   const bool device_pointers_;
   bool changed_ = false;
   cuda::Stream stream_;
