@@ -101,7 +101,7 @@ def main():
     cores = len(os.sched_getaffinity(0))
     print(f"{cores} cores; {rounds} rounds in turns. Such machines are noisy: trust a ratio no further")
     print("than from lowest to highest.")
-    mse = ("--data", "synthetic", "--loss", "mse", "--layers", MLP, "--lr", 0.01)
+    mse = ("--data", "synthetic", "--loss", "mse", "--layers", MLP, "--lr", 0.001)
     good = True
 
     if "mlp" in parts:
