@@ -49,7 +49,7 @@ class Communication(ToolTest):
                                           "0.10", "0.10"])
         self.assertEqual(rows["rank 1"], ["2", "0.04", "0.02", "0.02", "56.2", "%", "0.00",
                                           "0.10", "0.10"])
-        self.assertEqual(rows["mean"][4], "53.1")  # 42.5 of 80
+        self.assertEqual(rows["mean"][:5], ["2", "0.04", "0.02", "0.02", "53.1"])  # 42.5 of 80
         self.assertLessEqual(max(map(len, text.splitlines())), 80)
 
     def test_what_a_rank_sends_depends_on_their_number(self):
