@@ -33,9 +33,9 @@ def counted_steps(trace, rank):
     return steps[WARM_UP:] or steps
 
 
-def communication_of(trace, rank):
-    """The mean over the counted steps of a rank; None where it has no collectives in them."""
-    steps = set(counted_steps(trace, rank))
+def communication_of(trace, rank, steps=()):
+    """The mean over these steps, or the counted ones; None where they have no collectives."""
+    steps = set(steps or counted_steps(trace, rank))
     compute = compute_row(trace, rank)
     own = [o for o in trace.operations
            if o.row[0] == rank and o.kind == "collective" and o.step in steps]

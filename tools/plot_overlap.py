@@ -76,13 +76,12 @@ def step_window(trace, step):
     return min(o.start for o in own), max(o.end for o in own)
 
 
-def typical_step(trace):
-    """The step with the median duration; where they are even in number, the shorter of two."""
+def quickest_step(trace):
+    """The one that was disturbed least by what else the machine did."""
     def duration(step):
         begin, end = step_window(trace, step)
         return end - begin
-    steps = sorted(counted_steps(trace, ranks_of(trace)[0]), key=duration)
-    return steps[(len(steps) - 1) // 2]
+    return min(counted_steps(trace, ranks_of(trace)[0]), key=duration)
 
 
 def draw_bars(axes, intervals, place, height=0.8, **look):
@@ -90,9 +89,9 @@ def draw_bars(axes, intervals, place, height=0.8, **look):
                      (place - height / 2, height), **look)
 
 
-def draw_streams(axes, trace, title):
+def draw_streams(axes, trace, overlap):
     """One step: for each rank, its compute stream above its communication."""
-    step = typical_step(trace)
+    step = quickest_step(trace)
     begin, end = step_window(trace, step)
     labels, place = {}, 0.0
     for rank in ranks_of(trace):
@@ -120,14 +119,14 @@ def draw_streams(axes, trace, title):
         labels[place], labels[place + 1] = f"rank {rank} compute", "communication"
         place += 2.6
     axes.axvline((end - begin) / 1e3, color=GREY, linewidth=1, linestyle=":")
-    axes.text((end - begin) / 1e3, place - 1.1, f"{(end - begin) / 1e3:.0f} ms ", color=GREY,
-              ha="right", fontsize=9)
+    axes.text((end - begin) / 1e3, place - 1.1, f" {(end - begin) / 1e3:.0f} ms", color=GREY,
+              fontsize=9)
     axes.set_ylim(place - 1.0, -0.7)
     axes.set_yticks(list(labels), labels.values())
     axes.tick_params(axis="y", length=0)
     axes.spines[["top", "right", "left"]].set_visible(False)
-    mean = mean_of([communication_of(trace, rank) for rank in ranks_of(trace)])
-    axes.set_title(f"{title}: of {mean.time / 1e3:.1f} ms of all-reduces a step,"
+    mean = mean_of([communication_of(trace, rank, [step]) for rank in ranks_of(trace)])
+    axes.set_title(f"Overlap {overlap}: of {mean.time / 1e3:.1f} ms of all-reduces"
                    f" {100 * mean.share_hidden:.0f} % are hidden, {mean.exposed / 1e3:.1f} ms are"
                    " exposed", weight="bold", loc="left", fontsize=11)
     return (end - begin) / 1e3
@@ -137,14 +136,12 @@ def draw_caps(figure, rows):
     axes = figure.subplots()
     caps = sorted({row["cap_mib"] for row in rows})
     buckets = {row["cap_mib"]: row["buckets"] for row in rows}
-    for overlap, color, marker, dashes, offset in (("off", ORANGE, "s", "--", 14),
-                                                   ("on", BLUE, "o", "-", -20)):
+    for overlap, color, marker, dashes in (("off", ORANGE, "s", "--"), ("on", BLUE, "o", "-")):
         line = {row["cap_mib"]: 1e3 * row["step_seconds"] for row in rows
                 if row["overlap"] == overlap}
         axes.plot(range(len(caps)), [line[cap] for cap in caps], color=color, marker=marker,
-                  linestyle=dashes, linewidth=2)
-        axes.annotate(f"overlap {overlap}", (1, line[caps[1]]), xytext=(0, offset), color=color,
-                      weight="bold", ha="center", textcoords="offset points")
+                  linestyle=dashes, linewidth=2, label=f"overlap {overlap}")
+    axes.legend(loc="lower left", frameon=False)
     axes.set_ylim(0, 1.15e3 * max(row["step_seconds"] for row in rows))
     axes.set_xticks(range(len(caps)), [f"{cap:g}\n{buckets[cap]}" for cap in caps])
     axes.set_xlabel("bucket cap, MiB, and below it how many buckets that makes")
@@ -158,8 +155,8 @@ def draw(off, on, rows, path):
     figure = pyplot.figure(figsize=(15, 6.6), dpi=120, layout="constrained", facecolor="white")
     left, right = figure.subfigures(1, 2, width_ratios=(2, 1), wspace=0.03)
     above, below = left.subplots(2, 1, sharex=True)
-    longest = max(draw_streams(above, off, "Overlap off"), draw_streams(below, on, "Overlap on"))
-    below.set_xlim(0, 1.01 * longest)
+    longest = max(draw_streams(above, off, "off"), draw_streams(below, on, "on"))
+    below.set_xlim(0, 1.07 * longest)
     below.set_xlabel("time since the step began, ms")
     below.legend(handles=[
         Patch(color=SKY, label="forward"), Patch(color=BLUE, label="backward"),
