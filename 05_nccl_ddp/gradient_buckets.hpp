@@ -11,6 +11,7 @@
 #include "03_naive_allreduce/all_reduce.hpp"
 #include "05_nccl_ddp/bucket_plan.hpp"
 #include "common/cuda/stream.hpp"
+#include "common/cuda/trace.hpp"
 
 namespace ddp {
 
@@ -103,6 +104,8 @@ class GradientBuckets {
     made_[b].record(compute_);
     cuda::wait_for(communication_, made_[b]);
     // [/exercise]
+    const std::string name = "bucket " + std::to_string(b);
+    const cuda::Range range(name.c_str());
     all_reduce_.sum(gradients_.subspan(bucket.begin, bucket.count), communication_);
     if (on_enqueued_) on_enqueued_(b, communication_);
   }

@@ -8,6 +8,7 @@ import unittest
 from pathlib import Path
 
 import trace
+import trace_file
 
 MACHINE = {"device": "X", "copy_device_bytes": 20e9, "copy_host_bytes": 10e9, "kernel_bytes": 40e9,
            "fp32_flops": 100e9, "fp64_flops": 50e9}
@@ -44,7 +45,9 @@ def whole(events, **about):
 STEPS = [*step(900, 9), *step(1000, 10), *step(1100, 11), *copies(), *step(1200, 12)]
 
 
-class Tool(unittest.TestCase):
+class ToolTest(unittest.TestCase):
+    """Runs the tool on a file of its own."""
+
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
@@ -74,6 +77,8 @@ class Tool(unittest.TestCase):
         (line,) = [line for line in part.splitlines() if line.startswith(name)]
         return line[len(name):].split()
 
+
+class Tool(ToolTest):
     def test_shares_counts_and_rates(self):
         self.machine.write_text(json.dumps(MACHINE))
         code, text = self.run_on(whole(STEPS))
@@ -131,7 +136,7 @@ class Tool(unittest.TestCase):
         self.assertEqual(lines["phase"], "f" * 40 + "." * 10 + "u" * 30 + "o" * 5 + "." * 15)
         self.assertEqual(lines["loader"], "C" * 5 + "." * 95)
         self.assertIn("step 11: 0.100 ms", text)
-        text = trace.bar([trace.Operation("n", "copy", (0, 0), 3, 4, 1, "", 0, 0)], 0, 10, 2,
+        text = trace.bar([trace_file.Operation("n", "copy", (0, 0), 3, 4, 1, "", 0, 0)], 0, 10, 2,
                          lambda _: "C")
         self.assertEqual(text, "c.")
 
@@ -153,10 +158,19 @@ class Tool(unittest.TestCase):
         self.assertEqual(code, 0)
         self.assertIn("rank 0 compute", text)
         self.assertIn("rank 1 compute", text)
+        self.assertIn("by kernel, rank 0, steps 10 to 12", text)
         self.assertEqual(self.row(text, "cublasSgemm")[0], "3")
         code, text = self.run_on(whole(events), "--rank", "1")
+        self.assertNotIn("rank 0 compute", text)
         self.assertEqual(self.row(text, "cublasSgemm")[0], "1")
         self.assertEqual(self.run_on(whole(events), "--rank", "2")[0], 2)
+
+    def test_of_many_ranks_one_is_drawn(self):
+        for ranks, drawn in ((4, 4), (5, 1)):
+            events = [e for pid in range(ranks) for e in [*names(pid), *step(0, 1, pid=pid)]]
+            text = self.run_on(whole(events))[1]
+            self.assertEqual(text.count(" compute  "), drawn)
+            self.assertIn(f"ranks 0 to {ranks - 1}; --rank N", text)
 
     def test_a_full_trace_says_so_and_its_last_step_is_not_counted(self):
         _, text = self.run_on(whole(STEPS[:-2], omitted=2))
@@ -212,9 +226,9 @@ class Tool(unittest.TestCase):
         self.assertEqual(trace.short("a" * 20 + "b" * 20, 20), "a" * 8 + ".." + "b" * 10)
 
     def test_busy_time_counts_overlaps_once(self):
-        at = [trace.Operation("n", "k", (0, 0), *times, 1, "", 0, 0)
+        at = [trace_file.Operation("n", "k", (0, 0), *times, 1, "", 0, 0)
               for times in ((0, 10), (5, 12), (6, 8), (20, 21))]
-        self.assertEqual(trace.busy_time(at), 13)
+        self.assertEqual(trace_file.busy_time(at), 13)
 
 
 if __name__ == "__main__":

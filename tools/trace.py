@@ -10,95 +10,19 @@ operations whose bytes or floating-point operations are known.
 
 import argparse
 import json
-import math
 import re
 import shutil
 import sys
-from typing import NamedTuple
+
+from communication import communication_table
+from trace_file import (TraceError, busy_time, compute_row, number, ranks_of, read_trace, steps_of,
+                        window_of)
 
 MACHINE = "runs/machine.json"
-LETTERS = {"product": "M", "kernel": "K", "copy": "C", "clear": "Z"}
+FEW_RANKS = 4  # so many are drawn if nobody asks for one
+LETTERS = {"product": "M", "kernel": "K", "copy": "C", "clear": "Z", "collective": "A"}
 MEANINGS = {"M": "matrix product", "K": "kernel", "C": "copy", "Z": "set to zero",
-            "?": "something else", ".": "idle"}
-
-
-class TraceError(Exception):
-    """The file is no trace of ours, or not a whole one; the message says why."""
-
-
-class Operation(NamedTuple):
-    name: str
-    kind: str
-    row: tuple  # (rank, index of the stream)
-    start: float  # microseconds
-    end: float
-    step: int
-    range: str  # "forward/layers.0"
-    bytes: float  # 0 where not known
-    flops: float
-
-    @property
-    def time(self):
-        return self.end - self.start
-
-
-class Trace(NamedTuple):
-    operations: list  # by start
-    rows: dict  # (rank, index) -> name of the stream
-    about: dict  # stage, device, simulated, omitted
-
-
-# --- reading --------------------------------------------------------------------------------------
-
-
-def number(value, what):
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise TraceError(f"{what} is {json.dumps(value)}, not a number")
-    return value
-
-
-def row_of(event):
-    return number(event["pid"], "pid"), number(event["tid"], "tid")
-
-
-def operation_of(event):
-    args = event["args"]
-    start, time = number(event["ts"], "ts"), number(event["dur"], "dur")
-    return Operation(
-        str(event["name"]), str(event["cat"]), row_of(event), start,
-        start + max(0, time), int(number(args["step"], "step")), str(args["range"]),
-        number(args.get("bytes", 0), "bytes"), number(args.get("flops", 0), "flops"))
-
-
-def read_trace(path):
-    """The operations of a trace file, or TraceError."""
-    try:
-        with open(path, encoding="utf-8") as file:
-            text = file.read()
-    except (OSError, UnicodeDecodeError) as error:
-        raise TraceError(getattr(error, "strerror", None) or "no text") from error
-    if not text.strip():
-        raise TraceError("empty: the run that should write it has not ended, or was killed")
-    try:
-        whole = json.loads(text)
-        rows, operations = {}, []
-        for event in whole["traceEvents"]:
-            if event["ph"] == "M" and event["name"] == "thread_name":
-                rows[row_of(event)] = str(event["args"]["name"])
-            elif event["ph"] == "X":
-                operations.append(operation_of(event))
-        about = dict(whole["otherData"])
-        operations.sort(key=lambda operation: operation.start)
-        for operation in operations:
-            rows.setdefault(operation.row, f"stream {operation.row[1]}")
-    except json.JSONDecodeError as error:
-        raise TraceError(f"cut off or damaged at line {error.lineno}: {error.msg}") from error
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        what = f"{type(error).__name__}: {error}"
-        raise TraceError(f"JSON, but no trace of this course ({what})") from error
-    if not operations:
-        raise TraceError("no operations: was it a run of at least one step?")
-    return Trace(operations, rows, about)
+            "A": "all-reduce", "?": "something else", ".": "idle"}
 
 
 def read_machine(path, trace):
@@ -125,26 +49,6 @@ def read_machine(path, trace):
 
 
 # --- the timeline ---------------------------------------------------------------------------------
-
-
-def compute_row(trace, rank):
-    """The stream called compute, or else the busiest one of the rank."""
-    rows = sorted({o.row for o in trace.operations if o.row[0] == rank})
-    busy = {row: sum(o.time for o in trace.operations if o.row == row) for row in rows}
-    return max(rows, key=lambda row: (trace.rows[row] == "compute", busy[row]))
-
-
-def steps_of(trace, row):
-    """The steps of a stream; not the last one if the trace ended in the middle of it."""
-    steps = sorted({o.step for o in trace.operations if o.row == row})
-    return steps[:-1] if trace.about.get("omitted") and len(steps) > 1 else steps
-
-
-def window_of(trace, row, step):
-    """(begin, end) of a step: to the start of the next one, or to its own last end."""
-    own = [o for o in trace.operations if o.row == row and o.step == step]
-    later = [o.start for o in trace.operations if o.row == row and o.step > step]
-    return own[0].start, min(later) if later else max(o.end for o in own)
 
 
 def bar(operations, begin, end, columns, letter_of):
@@ -187,25 +91,29 @@ def fold(words, columns, indent="  "):
     return "\n".join(line.rstrip() for line in lines)
 
 
-def timeline(trace, row, step, columns):
-    """One step as text, a row a stream, and below the compute stream its phases."""
-    begin, end = window_of(trace, row, step)
+def timeline(trace, ranks, step, columns):
+    """One step as text, a row a stream of these ranks, and below each compute stream its phases."""
+    compute = {compute_row(trace, rank) for rank in ranks}
+    windows = [window_of(trace, row, step) for row in compute if step in steps_of(trace, row)]
+    begin, end = min(b for b, _ in windows), max(e for _, e in windows)
     inside = [o for o in trace.operations if o.start < end and o.end > begin]
+    rows = sorted((row for row in trace.rows if row[0] in ranks), key=lambda row: (
+        row[0], trace.rows[row] != "communication", row not in compute, row[1]))
     several = len({rank for rank, _ in trace.rows}) > 1
-    names = {r: (f"rank {r[0]} " if several else "") + name for r, name in trace.rows.items()}
+    names = {row: (f"rank {row[0]} " if several else "") + trace.rows[row] for row in rows}
     left = max(len(name) for name in [*names.values(), "phase"]) + 4
     width = max(10, columns - left)
-    phases = phase_letters([o for o in inside if o.row == row])
+    phases = phase_letters([o for o in inside if o.row in compute])
 
     def line(name, operations, letter_of):
         return f"  {name:{left - 4}}  " + bar(operations, begin, end, width, letter_of)
 
     lines = [f"step {step}: {(end - begin) / 1e3:.3f} ms, a column is"
              f" {(end - begin) / width / 1e3:.4f} ms"]
-    for other in sorted(trace.rows, key=lambda r: (r[0], r != row, r[1])):
-        of_row = [o for o in inside if o.row == other]
-        lines.append(line(names[other], of_row, lambda o: LETTERS.get(o.kind, "?")))
-        if other == row:
+    for row in rows:
+        of_row = [o for o in inside if o.row == row]
+        lines.append(line(names[row], of_row, lambda o: LETTERS.get(o.kind, "?")))
+        if row in compute:
             lines.append(line("phase", of_row, lambda o: phases[o.range.split("/")[0] or "other"]))
     shown = {c for text in lines[1:] if not text.startswith("  phase") for c in text[left:]}
     kinds = [f"{c} {m}" for c, m in MEANINGS.items() if c in shown or c.lower() in shown]
@@ -258,15 +166,6 @@ def groups_of(operations, key):
     return groups
 
 
-def busy_time(operations):
-    """Time in which at least one runs."""
-    total, reached = 0.0, -math.inf
-    for operation in sorted(operations, key=lambda o: o.start):
-        total += max(0, operation.end - max(operation.start, reached))
-        reached = max(reached, operation.end)
-    return total
-
-
 def table(title, groups, wall, idle, machine, columns):
     """Rows of (label, operations): count, time, share of `wall`, rates, and the limit's share."""
     width = max(20, columns - 46)
@@ -288,8 +187,9 @@ def table(title, groups, wall, idle, machine, columns):
     return "\n".join(lines)
 
 
-def report(trace, rank, step, machine, about_machine, columns):
-    """All that is printed, as text."""
+def report(trace, ranks, step, machine, about_machine, columns):
+    """All that is printed, as text: the timeline of these ranks, tables of the first one."""
+    rank = ranks[0]
     row = compute_row(trace, rank)
     steps = steps_of(trace, row)
     if step is None:
@@ -314,8 +214,14 @@ def report(trace, rank, step, machine, about_machine, columns):
     if about.get("omitted"):
         head.append(f"the trace was full: {about['omitted']} operations came after it")
     which = f"steps {min(counted)} to {max(counted)}"
+    all_ranks = ranks_of(trace)
+    if len(all_ranks) > 1:
+        which = f"rank {rank}, {which}"
+        head.append(f"ranks {all_ranks[0]} to {all_ranks[-1]}; --rank N shows one alone")
+    communication = communication_table(trace, columns)
     return "\n".join([
-        *head, "", timeline(trace, row, step, columns), "", about_machine, "",
+        *head, "", timeline(trace, ranks, step, columns), "",
+        *([communication, ""] if communication else []), about_machine, "",
         table(f"by kernel, {which}", sorted(by_name.items(), key=lambda g: (
             g[1][0].row != row, -sum(o.time for o in g[1]))), wall, idle, machine, columns), "",
         table(f"by phase and layer, {which}", by_range.items(), wall, idle, machine, columns), "",
@@ -327,7 +233,8 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(prog="./course trace", description=__doc__.split("\n")[0])
     parser.add_argument("file", help="what a program's --trace wrote")
     parser.add_argument("--step", type=int, help="to draw (one in the middle)")
-    parser.add_argument("--rank", type=int, help="whose tables to print (the first)")
+    parser.add_argument("--rank", type=int, help="to draw (all if they are few) and"
+                        " whose tables to print (the first)")
     parser.add_argument("--machine", default=MACHINE, metavar="FILE",
                         help=f"what the machine can do ({MACHINE})")
     parser.add_argument("--columns", type=int, help="width of the text (the terminal's)")
@@ -335,12 +242,15 @@ def main(arguments=None):
     columns = max(60, chosen.columns or shutil.get_terminal_size().columns)
     try:
         trace = read_trace(chosen.file)
-        ranks = sorted({operation.row[0] for operation in trace.operations})
-        rank = ranks[0] if chosen.rank is None else chosen.rank
-        if rank not in ranks:
-            raise LookupError(f"no rank {rank}; the trace has {', '.join(map(str, ranks))}")
+        ranks = ranks_of(trace)
+        if chosen.rank is None:
+            shown = ranks if len(ranks) <= FEW_RANKS else ranks[:1]
+        elif chosen.rank in ranks:
+            shown = [chosen.rank]
+        else:
+            raise LookupError(f"no rank {chosen.rank}; the trace has {', '.join(map(str, ranks))}")
         machine, about_machine = read_machine(chosen.machine, trace)
-        print(report(trace, rank, chosen.step, machine, about_machine, columns))
+        print(report(trace, shown, chosen.step, machine, about_machine, columns))
     except TraceError as error:
         print(f"trace: {chosen.file}: {error}", file=sys.stderr)
         return 3

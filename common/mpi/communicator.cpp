@@ -11,6 +11,7 @@
 
 #include "common/errors.hpp"
 #include "common/mpi/check.hpp"
+#include "common/mpi/failure.hpp"
 
 namespace ddp::mpi {
 namespace {
@@ -88,6 +89,10 @@ std::vector<std::string> Communicator::all_gather(const std::string& text) const
         all.substr(static_cast<std::size_t>(offsets[r]), static_cast<std::size_t>(lengths[r])));
   }
   return texts;
+}
+
+void Communicator::at_failure(std::function<void()> action) const {
+  mpi::at_failure(std::move(action));
 }
 
 void Communicator::barrier() const {

@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -80,6 +81,7 @@ class Communicator final : public Ranks {
   int size() const override { return size_; }
   std::vector<std::string> all_gather(const std::string& text) const override;
   void set_step(std::int64_t step) const override { own_record().set_step(step); }
+  void at_failure(std::function<void()> action) const override;
   MPI_Comm handle() const { return comm_; }
 
   /// MPI_Send: returns when the values may change. For a large message that is only when the

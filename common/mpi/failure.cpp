@@ -11,6 +11,7 @@
 #include <iostream>
 #include <new>
 #include <thread>
+#include <utility>
 
 #include "common/errors.hpp"
 #include "common/mpi/call_board.hpp"
@@ -29,6 +30,7 @@ constinit std::atomic<int> job_rank = -1;
 constinit std::atomic<const CallBoard*> job_board = nullptr;
 constinit std::atomic<int> code_at_deadline = other_error;
 std::thread::id mpi_thread;
+std::function<void()> last_action;  // of that thread
 
 int own_rank() {
   const int rank = job_rank.load();
@@ -58,6 +60,23 @@ Reason current_reason() {
   }
 }
 
+extern "C" void exit_at_deadline(int) { _exit(code_at_deadline.load()); }
+
+void end_after_deadline(int exit_code) {
+  code_at_deadline = exit_code;
+  struct sigaction action {};
+  action.sa_handler = exit_at_deadline;
+  sigaction(SIGALRM, &action, nullptr);
+  alarm(abort_deadline_seconds);
+}
+
+void do_last_action(int exit_code) {
+  if (std::this_thread::get_id() != mpi_thread || !last_action) return;
+  end_after_deadline(exit_code);
+  last_action();
+  alarm(0);
+}
+
 [[noreturn]] void report_and_end_job() {
   // Without an exception somebody called std::terminate, for instance a thread left unjoined.
   const Reason reason = std::current_exception() == nullptr
@@ -65,15 +84,17 @@ Reason current_reason() {
                             : current_reason();
   // Where all know, rank 0 speaks; a claim keeps those quiet that are being ended.
   const bool speaks = reason.agreed ? own_rank() == 0 && (may_report(), true) : may_report();
-  if (!speaks) wait_to_be_ended(reason.exit_code);
+  if (!speaks) {
+    do_last_action(reason.exit_code);
+    wait_to_be_ended(reason.exit_code);
+  }
   std::cout << std::flush;
   const std::string prefix = reason.agreed ? "" : rank_and_step() + ": ";
   const bool named = reason.text.starts_with(prefix);
   write_to_stderr("error: " + (named ? "" : prefix) + reason.text + "\n");
+  do_last_action(reason.exit_code);
   end_job(reason.exit_code);
 }
-
-extern "C" void exit_at_deadline(int) { _exit(code_at_deadline.load()); }
 
 }  // namespace
 
@@ -81,6 +102,8 @@ void end_job_on_uncaught_exception() {
   mpi_thread = std::this_thread::get_id();
   std::set_terminate(report_and_end_job);
 }
+
+void at_failure(std::function<void()> action) { last_action = std::move(action); }
 
 void join_job(int rank, const CallBoard* board) {
   job_rank = rank;
@@ -122,11 +145,7 @@ void end_job(int exit_code) {
   MPI_Initialized(&initialized);
   MPI_Finalized(&finalized);
   if (std::this_thread::get_id() == mpi_thread && initialized != 0 && finalized == 0) {
-    code_at_deadline = exit_code;
-    struct sigaction action {};
-    action.sa_handler = exit_at_deadline;
-    sigaction(SIGALRM, &action, nullptr);
-    alarm(abort_deadline_seconds);
+    end_after_deadline(exit_code);
     MPI_Abort(MPI_COMM_WORLD, exit_code);
   }
   _exit(exit_code);  // the launcher ends a job of which a rank leaves like that

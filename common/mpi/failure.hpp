@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,10 @@ class CallBoard;
 
 /// Installs the terminate handler. The calling thread is the one that calls MPI.
 void end_job_on_uncaught_exception();
+
+/// What to do before this rank ends the job or waits to be ended, if the thread that calls MPI has
+/// thrown; empty: nothing. It must not throw; where it hangs, the rank ends after five seconds.
+void at_failure(std::function<void()> action);
 
 /// What messages need to know; the board may be null. leave_job() before the board goes.
 void join_job(int rank, const CallBoard* board);

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ class Ranks {
   virtual Traffic traffic() const = 0;
   /// Notes the step that begins, for messages about failures.
   virtual void set_step(std::int64_t) const {}
+  /// What this rank is to do before it ends a job that has failed, where nothing is unwound; empty:
+  /// nothing. It must neither throw nor wait.
+  virtual void at_failure(std::function<void()>) const {}
 };
 
 /// One process that trains alone.

@@ -41,6 +41,15 @@ std::optional<File> open_if_named(const Ranks& ranks, const std::string& path, F
   return std::optional<File>(std::in_place, path, std::move(facts)...);
 }
 
+// All ranks have one, of which rank 0's alone has the file.
+std::optional<TraceFile> open_trace(std::string_view stage, const Options& options,
+                                    const Device& device, const Ranks& ranks) {
+  if (options.trace.empty()) return std::nullopt;
+  return std::optional<TraceFile>(
+      std::in_place, options.trace,
+      TraceFile::Process{std::string(stage), device.name, device.simulated}, ranks);
+}
+
 std::string checked_save_path(const Options& options, const Ranks& ranks) {
   if (options.save.empty() || ranks.rank() != 0) return {};
   check_replaceable(options.save);
@@ -87,9 +96,7 @@ struct Run<T>::Impl {
         device(select_device(options.device)),
         metrics(open_if_named<MetricsFile>(ranks, options.metrics)),
         sample_dump(open_if_named<SampleDump>(ranks, options.dump_samples)),
-        trace(open_if_named<TraceFile>(
-            ranks, options.trace,
-            TraceFile::Process{std::string(stage), ranks.rank(), device.name, device.simulated})),
+        trace(open_trace(stage, options, device, ranks)),
         save_path(checked_save_path(options, ranks)),
         data(load_data(options)),
         sampler(data.train.size(), options.global_batch, options.seed, options.shuffle),

@@ -6,7 +6,8 @@
 #include <exception>
 #include <nlohmann/json.hpp>
 #include <utility>
-#include <vector>
+
+#include "common/run/agree.hpp"
 
 namespace ddp {
 namespace {
@@ -22,7 +23,7 @@ std::string text(const Json& json) {
 
 Json dimensions(const dim3& size) { return {size.x, size.y, size.z}; }
 
-Json event(const cuda::Tracer::Record& record, int rank) {
+Json event(const cuda::Tracer::Record& record, int rank, double begin) {
   const cuda::Operation& operation = record.operation;
   Json args = {{"step", record.step}, {"range", *record.range}};
   if (operation.bytes > 0) args["bytes"] = operation.bytes;
@@ -37,7 +38,7 @@ Json event(const cuda::Tracer::Record& record, int rank) {
           {"ph", "X"},
           {"pid", rank},
           {"tid", record.row},
-          {"ts", microseconds(record.start)},
+          {"ts", microseconds(begin + record.start)},
           {"dur", microseconds(record.seconds)},
           {"args", std::move(args)}};
 }
@@ -46,57 +47,100 @@ Json name_event(const char* what, int rank, int row, const std::string& name) {
   return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", row}, {"args", {{"name", name}}}};
 }
 
+std::int64_t nanoseconds_since_1970() {
+  const auto now = std::chrono::system_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+std::size_t share_of_a_rank(const Ranks& ranks) {
+  return TraceFile::most_operations / static_cast<std::size_t>(ranks.size());
+}
+
 }  // namespace
 
-TraceFile::TraceFile(const std::string& path, Process process)
-    : file_(path),
-      process_(std::move(process)),
-      begin_(std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch())
-                 .count()),
-      tracer_(most_operations) {}
+TraceFile::TraceFile(const std::string& path, Process process, const Ranks& ranks)
+    : process_(std::move(process)),
+      ranks_(ranks),
+      tracer_(share_of_a_rank(ranks)),
+      begin_(nanoseconds_since_1970()) {
+  if (ranks.rank() != 0) return;
+  file_.emplace(path);
+  ranks.at_failure([this] { write_what_this_rank_saw(); });
+}
 
 TraceFile::~TraceFile() {
-  if (written_) return;
-  try {
-    tracer_.read_done();
-    write_records();
-  } catch (const std::exception&) {  // the error that led here is the one to tell
-  }
+  if (!file_) return;
+  ranks_.at_failure({});
+  write_what_this_rank_saw();
 }
 
 void TraceFile::write() {
   tracer_.read_all();
+  const std::vector<Seen> seen = all_gather_value(ranks_, Seen{begin_, tracer_.omitted()});
+  const auto earlier = [](const Seen& a, const Seen& b) { return a.begin < b.begin; };
+  const std::int64_t first = std::min_element(seen.begin(), seen.end(), earlier)->begin;
+  const std::vector<std::string> events = ranks_.all_gather(events_since(first));
   written_ = true;
-  write_records();
+  if (file_) write_file(seen, events);
 }
 
-void TraceFile::write_records() {
-  const int rank = process_.rank;
-  Json other = {{"stage", process_.stage},
-                {"device", process_.device_name},
-                {"simulated", process_.simulated},
-                {"begin_unix_seconds", begin_},
-                {"omitted", tracer_.omitted()}};
-  if (tracer_.omitted() > 0) {
-    other["note"] = "only the first " + std::to_string(most_operations) + " operations are here";
+void TraceFile::write_what_this_rank_saw() noexcept {
+  if (std::exchange(written_, true)) return;
+  try {
+    tracer_.read_done();
+    write_file({{begin_, tracer_.omitted()}}, {events_since(begin_)});
+  } catch (const std::exception&) {  // the error that led here is the one to tell
   }
-  file_.write_line(R"({"displayTimeUnit":"ms","otherData":)" + text(other) + ",\"traceEvents\":[");
+}
+
+std::string TraceFile::events_since(std::int64_t begin) const {
+  const int rank = ranks_.rank();
   const std::string process = "rank " + std::to_string(rank) + ": " + process_.device_name;
-  std::string before = text(name_event("process_name", rank, 0, process));
+  std::string events = text(name_event("process_name", rank, 0, process));
   int row = 0;
   for (const std::string& name : tracer_.rows()) {
-    file_.write_line(before + ",");
-    before = text(name_event("thread_name", rank, row++, name));
+    events += ",\n" + text(name_event("thread_name", rank, row++, name));
   }
   std::vector<cuda::Tracer::Record> records = tracer_.records();
   std::stable_sort(records.begin(), records.end(),
                    [](const auto& a, const auto& b) { return a.start < b.start; });
+  const double later = static_cast<double>(begin_ - begin) / 1e9;
   for (const cuda::Tracer::Record& record : records) {
-    file_.write_line(before + ",");
-    before = text(event(record, rank));
+    events += ",\n" + text(event(record, rank, later));
   }
-  file_.write_line(before);
-  file_.write_line("]}");
+  return events;
+}
+
+void TraceFile::write_file(const std::vector<Seen>& seen, const std::vector<std::string>& events) {
+  std::int64_t begin = seen.front().begin;
+  std::uint64_t omitted = 0;
+  Json omitted_by_rank = Json::array();
+  for (const Seen& of_rank : seen) {
+    begin = std::min(begin, of_rank.begin);
+    omitted += of_rank.omitted;
+    omitted_by_rank.push_back(of_rank.omitted);
+  }
+  Json other = {{"stage", process_.stage},
+                {"device", process_.device_name},
+                {"simulated", process_.simulated},
+                {"world_size", ranks_.size()},
+                {"begin_unix_seconds", static_cast<double>(begin) / 1e9},
+                {"omitted", omitted},
+                {"omitted_by_rank", std::move(omitted_by_rank)}};
+  std::string note;
+  if (seen.size() < static_cast<std::size_t>(ranks_.size())) {
+    note = "the run failed: this is what rank 0 saw";
+  }
+  if (omitted > 0) {
+    note += (note.empty() ? "" : "; ") + std::string("only the first ") +
+            std::to_string(share_of_a_rank(ranks_)) + " operations of each rank are here";
+  }
+  if (!note.empty()) other["note"] = note;
+  file_->write_line(R"({"displayTimeUnit":"ms","otherData":)" + text(other) + ",\"traceEvents\":[");
+  for (std::size_t rank = 0; rank < events.size(); ++rank) {
+    file_->write_line(events[rank] + (rank + 1 < events.size() ? "," : ""));
+  }
+  file_->write_line("]}");
 }
 
 }  // namespace ddp
