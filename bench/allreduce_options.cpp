@@ -1,11 +1,14 @@
 #include "bench/allreduce_options.hpp"
 
-#include <CLI/CLI.hpp>
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <sstream>
 
+#include "common/cli/option_table.hpp"
 #include "common/cli/parse_values.hpp"
 #include "common/errors.hpp"
+#include "common/io/version.hpp"
 
 namespace ddp::bench {
 namespace {
@@ -70,42 +73,55 @@ void check(const AllReduceOptions& options) {
                       std::to_string(options.end_bytes));
   }
   if (!(options.factor > 1)) throw OptionError("-f must be more than 1");
-  if (options.rounds < 1) throw OptionError("-n must be at least 1");
-  if (options.warmup < 0) throw OptionError("-w must be at least 0");
 }
 
 }  // namespace
 
 AllReduceOptions parse_allreduce_options(int argc, const char* const* argv, std::string& help) {
   AllReduceOptions options;
-  std::string begin = "1K", end = "32M", algorithms = "all", precision = "fp32", buffers = "auto";
-  CLI::App app("Times the all-reduces of the course and checks every element of every sum.");
-  app.option_defaults()->always_capture_default();
-  app.add_option("-b,--minbytes", begin, "smallest size, with K, M or G");
-  app.add_option("-e,--maxbytes", end, "largest size");
-  app.add_option("-f,--stepfactor", options.factor, "from one size to the next");
-  app.add_option("-n,--iters", options.rounds, "rounds; the median is shown");
-  app.add_option("-w,--warmup_iters", options.warmup, "calls before that, which do not count");
-  app.add_option("--algorithm", algorithms,
-                 "naive, ring, ring-segmented, tree, mpi, several with commas, or all; "
-                 "mpi:N[:SEGMENT] is Open MPI's algorithm N (1 to 6)");
-  app.add_option("--precision", precision, "fp32 or fp64");
-  app.add_option("--mpi-buffers", buffers, "auto, host or device: what MPI is given");
-  app.add_option("--json", options.json, "also write the table to this file");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    help = app.help();
+  options.contenders = parse_algorithms("all");
+  options.all = true;
+  const auto read_count = [](const std::string& name, int least, int& count) {
+    return [=, &count](const std::string& text) {
+      count = static_cast<int>(parse_integer(name, text, least, std::numeric_limits<int>::max()));
+    };
+  };
+  OptionTable table("Times the all-reduces of the course and checks every element of every sum.",
+                    "allreduce_perf");
+  table.add(Shown::in_help, "-b,--minbytes", "BYTES", "1K", "smallest size, with K, M or G",
+            [&](const std::string& text) { options.begin_bytes = parse_size("-b", text); });
+  table.add(Shown::in_help, "-e,--maxbytes", "BYTES", "32M", "largest size",
+            [&](const std::string& text) { options.end_bytes = parse_size("-e", text); });
+  table.add(Shown::in_help, "-f,--stepfactor", "X", options.factor, "from one size to the next",
+            [&](const std::string& text) {
+              options.factor = parse_number("-f", text, NumberRange::positive);
+            });
+  table.add(Shown::in_help, "-n,--iters", "N", options.rounds, "rounds; the median is shown",
+            read_count("-n", 1, options.rounds));
+  table.add(Shown::in_help, "-w,--warmup_iters", "N", options.warmup,
+            "calls before that, which do not count", read_count("-w", 0, options.warmup));
+  table.add(Shown::in_help, "--algorithm", "NAMES", "all",
+            "naive, ring, ring-segmented, tree, mpi, several with commas, or all; "
+            "mpi:N[:SEGMENT] is Open MPI's algorithm N (1 to 6)",
+            [&](const std::string& text) {
+              options.contenders = parse_algorithms(text);
+              options.all = text == "all";
+            });
+  table.add(Shown::in_help, "--precision", "fp32|fp64", "fp32", "of the elements",
+            [&](const std::string& text) {
+              options.precision = parse_choice<Precision>("--precision", text);
+            });
+  table.add(Shown::in_help, "--mpi-buffers", "auto|host|device", "auto", "what MPI is given",
+            [&](const std::string& text) {
+              options.mpi_buffers = parse_choice<MpiBuffers>("--mpi-buffers", text);
+            });
+  table.add(Shown::in_help, "--json", "FILE", "none", "also write the table to this file",
+            [&](const std::string& text) { options.json = text; });
+  const std::string version = "allreduce_perf " + std::string(project_version());
+  if (const std::optional<std::string> answer = table.parse(argc, argv, version)) {
+    help = *answer;
     return options;
-  } catch (const CLI::ParseError& error) {
-    throw OptionError(error.what());
   }
-  options.begin_bytes = parse_size("-b", begin);
-  options.end_bytes = parse_size("-e", end);
-  options.contenders = parse_algorithms(algorithms);
-  options.all = algorithms == "all";
-  options.precision = parse_choice<Precision>("--precision", precision);
-  options.mpi_buffers = parse_choice<MpiBuffers>("--mpi-buffers", buffers);
   check(options);
   return options;
 }

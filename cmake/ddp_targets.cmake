@@ -8,7 +8,9 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/bin)
 
 find_program(DDP_CCACHE ccache)
 if(DDP_CCACHE)
-  set(CMAKE_CXX_COMPILER_LAUNCHER ${DDP_CCACHE})
+  # The sloppiness is what it wants in order to work with precompiled headers.
+  set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_SLOPPINESS=pch_defines,time_macros
+    ${DDP_CCACHE})
 endif()
 
 find_package(Threads REQUIRED)

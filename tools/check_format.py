@@ -4,9 +4,11 @@
 Other versions of clang-format disagree about details, so without version 14 this is skipped.
 """
 
+import os
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 from sources import ROOT, source_files
 
@@ -25,12 +27,15 @@ def main():
         print("format: skipped, no clang-format 14 (./course setup --developer installs it)")
         return 0
     files = source_files(ROOT)
-    wrong = 0
-    for path in files:
-        if subprocess.check_output([clang_format, path], cwd=ROOT) != path.read_bytes():
-            wrong += 1
-            print(f"{path.relative_to(ROOT)}: run clang-format -i on it", file=sys.stderr)
-    print(f"format: {len(files)} files, {wrong} wrong")
+
+    def is_wrong(path):
+        return subprocess.check_output([clang_format, path], cwd=ROOT) != path.read_bytes()
+
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        wrong = [path for path, bad in zip(files, pool.map(is_wrong, files)) if bad]
+    for path in wrong:
+        print(f"{path.relative_to(ROOT)}: run clang-format -i on it", file=sys.stderr)
+    print(f"format: {len(files)} files, {len(wrong)} wrong")
     return 1 if wrong or not files else 0
 
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <charconv>
 #include <limits>
@@ -256,19 +255,11 @@ int stage_number(std::string_view stage) {
 
 std::optional<Options> parse_options(int argc, const char* const* argv, std::string_view stage,
                                      std::ostream& out) {
-  CLI::App app(fmt::format("{}: trains an MLP and prints how well it does.", stage),
-               std::string(stage));
-  app.set_help_flag("-h,--help", "the options that matter most");
-  app.set_help_all_flag("--help-all", "all options");
-  app.set_version_flag("--version", fmt::format("{} {}", stage, project_version()),
-                       "the version of this program");
-  app.footer("The value in parentheses is taken where an option is not given.");
-  app.allow_extras();
-
   const int number = stage_number(stage);
   Options options = defaults_of(number);
   bool no_shuffle = false;
-  OptionTable table(app);
+  OptionTable table(fmt::format("{}: trains an MLP and prints how well it does.", stage),
+                    std::string(stage));
   add_model_options(table, options);
   add_training_options(table, options);
   table.add_flag(Shown::in_help_all, "--no-shuffle", no_shuffle, "keep the order of the data set");
@@ -277,24 +268,10 @@ std::optional<Options> parse_options(int argc, const char* const* argv, std::str
   if (number >= 5) add_bucket_options(table, options);
   add_machine_options(table, options);
   table.add_flag(Shown::in_help_all, "--quiet", options.quiet, "no progress on stderr");
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    table.hide_the_rest();
-    out << app.help();
+  const std::string version = fmt::format("{} {}", stage, project_version());
+  if (const std::optional<std::string> answer = table.parse(argc, argv, version)) {
+    out << *answer;
     return std::nullopt;
-  } catch (const CLI::CallForAllHelp&) {
-    out << app.help();
-    return std::nullopt;
-  } catch (const CLI::CallForVersion& version) {
-    out << version.what() << '\n';
-    return std::nullopt;
-  } catch (const CLI::ParseError& error) {
-    throw OptionError(error.what());
-  }
-  if (const std::vector<std::string> unknown = app.remaining(); !unknown.empty()) {
-    throw OptionError(
-        fmt::format("unknown option '{}'; the options are {}", unknown.front(), table.names()));
   }
   options.shuffle = !no_shuffle;
   check_together(options);

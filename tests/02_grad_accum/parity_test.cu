@@ -101,7 +101,7 @@ std::map<std::string, std::vector<float>> parameters_in(const std::string& path)
 
 }  // namespace
 
-TEST_CASE("A: the same micro-batches give the same bits, run after run") {
+TEST_CASE("A: the same micro-batches give the same bits, run after run", "[not-tsan]") {
   for (const Precision precision : {Precision::fp32, Precision::fp64}) {
     for (const Accumulate accumulate : both) {
       Options options = with_cut(on_synthetic_data(), 5, accumulate);
@@ -112,7 +112,7 @@ TEST_CASE("A: the same micro-batches give the same bits, run after run") {
   }
 }
 
-TEST_CASE("A: a micro-batch of the whole batch or more gives the bits of stage 01") {
+TEST_CASE("A: a micro-batch of the whole batch or more gives the bits of stage 01", "[not-tsan]") {
   for (const Precision precision : {Precision::fp32, Precision::fp64}) {
     Options options = on_synthetic_data();
     options.precision = precision;
@@ -148,7 +148,8 @@ TEST_CASE("A: running and pairwise give the same bits for up to three micro-batc
   }
 }
 
-TEST_CASE("B: also over the short last batch of an epoch, with clipping and decay, and with MSE") {
+TEST_CASE("B: also over the short last batch of an epoch, with clipping and decay, and with MSE",
+          "[not-tsan]") {
   Options options = on_synthetic_data();
   options.precision = Precision::fp64;
   options.global_batch = 3000;  // 10,000 samples: 3000, 3000, 3000, 1000
@@ -192,7 +193,8 @@ TEST_CASE("C: to check the gradients changes no bit of a run, and finds nothing 
   }
 }
 
-TEST_CASE("GA-03: 16 samples as 1 x 16, 2 x 8 and 16 x 1 give the same five losses and weights") {
+TEST_CASE("GA-03: 16 samples as 1 x 16, 2 x 8 and 16 x 1 give the same five losses and weights",
+          "[not-tsan]") {
   const TemporaryFolder folder;
   Options options = on_synthetic_data();
   options.global_batch = 16;
@@ -225,8 +227,8 @@ TEST_CASE("GA-03: 16 samples as 1 x 16, 2 x 8 and 16 x 1 give the same five loss
   }
 }
 
-TEMPLATE_TEST_CASE("the peak of device memory is what a micro-batch takes, to the byte", "", float,
-                   double) {
+TEMPLATE_TEST_CASE("the peak of device memory is what a micro-batch takes, to the byte",
+                   "[not-tsan]", float, double) {
   using T = TestType;
   Options options = on_synthetic_data();
   options.precision = sizeof(T) == 8 ? Precision::fp64 : Precision::fp32;

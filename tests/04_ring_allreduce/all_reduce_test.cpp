@@ -41,7 +41,7 @@ void check_sum(const mpi::Communicator& communicator, const std::vector<T>& valu
   }
 }
 
-TEST_CASE("AR-01 (a): a count that the ranks do not divide") {
+TEST_CASE("AR-01 (a): a count that the ranks do not divide", "[not-tsan]") {
   const mpi::Communicator communicator;
   const int rank = communicator.rank(), ranks = communicator.size();
   if (ranks == 3) {
@@ -54,7 +54,7 @@ TEST_CASE("AR-01 (a): a count that the ranks do not divide") {
   }
 }
 
-TEST_CASE("AR-01 (b): fewer elements than ranks") {
+TEST_CASE("AR-01 (b): fewer elements than ranks", "[not-tsan]") {
   const mpi::Communicator communicator;
   const auto rank = static_cast<std::size_t>(communicator.rank());
   const auto ranks = static_cast<std::size_t>(communicator.size());
@@ -68,7 +68,8 @@ TEST_CASE("AR-01 (b): fewer elements than ranks") {
   }
 }
 
-TEST_CASE("AR-01 (c): buffers that begin one element past a boundary, between guards") {
+TEST_CASE("AR-01 (c): buffers that begin one element past a boundary, between guards",
+          "[not-tsan]") {
   const mpi::Communicator communicator;
   const int rank = communicator.rank(), ranks = communicator.size();
   const std::size_t count = 1021;
@@ -120,7 +121,7 @@ TEST_CASE("a count of zero communicates nothing") {
   CHECK(communicator.traffic().messages_received == 0);
 }
 
-TEST_CASE("AR-04: no message is so large that the ring hangs") {
+TEST_CASE("AR-04: no message is so large that the ring hangs", "[not-tsan]") {
   const mpi::Communicator communicator;
   const int rank = communicator.rank(), ranks = communicator.size();
   for (const std::size_t chunk : {60, 70, 1010, 1012, 16384, 1048576}) {
@@ -189,7 +190,7 @@ TEST_CASE("the sum comes after earlier and before later work of its stream") {
   }
 }
 
-TEST_CASE("one object sums buffers of any size, one after another") {
+TEST_CASE("one object sums buffers of any size, one after another", "[not-tsan]") {
   const mpi::Communicator communicator;
   const int rank = communicator.rank(), ranks = communicator.size();
   for (const Way& way : ways(communicator)) {

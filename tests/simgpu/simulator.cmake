@@ -25,6 +25,8 @@ if(DDP_SANITIZE STREQUAL "")  # a sanitizer's run takes too long to be repeated
 endif()
 
 ddp_program(simgpu_simulator simulator/memory.cu conformance/skip.cpp)
+target_compile_options(simgpu_simulator PRIVATE ${DDP_TEST_OPTIONS})
+target_precompile_headers(simgpu_simulator REUSE_FROM test_headers)
 target_link_libraries(simgpu_simulator PRIVATE common_cuda test_support Catch2::Catch2)
 simgpu_test(simgpu_simulator PROGRAM simgpu_simulator)
 

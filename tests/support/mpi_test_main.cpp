@@ -5,7 +5,6 @@
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>
 #else
-#define CATCH_CONFIG_RUNNER
 #define CATCH_CONFIG_EXTERNAL_INTERFACES
 #include <catch2/catch.hpp>
 #endif
@@ -20,6 +19,7 @@
 #include "common/mpi/check.hpp"
 #include "common/mpi/failure.hpp"
 #include "common/mpi/launcher.hpp"
+#include "tests/support/catch_session.hpp"
 #include "tests/support/mpi_world.hpp"
 #include "tests/support/skip.hpp"
 #include "tests/support/test_agreement.hpp"
@@ -201,7 +201,7 @@ int summarize() {
   return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-int run_tests(Catch::Session& session) {
+int run_tests(CatchSession& session) {
   Program the_program;
   program = &the_program;
   const int status = session.run();
@@ -225,20 +225,10 @@ int main(int argc, char** argv) {
     if (speaks) std::cout << "skipped: " << *reason << std::endl;
     return ddp::skipped;
   }
-  Catch::Session session;
-#if CATCH_VERSION_MAJOR >= 3
-  session.configData().runOrder = Catch::TestRunOrder::Declared;  // random by default from 3.9 on
-  session.configData().defaultColourMode =
-      Catch::ColourMode::None;  // mpirun pretends to be a terminal
-#else
-  session.configData().runOrder = Catch::RunTests::InDeclarationOrder;
-  session.configData().useColour = Catch::UseColour::No;  // mpirun pretends to be a terminal
-#endif
-  if (const int status = session.applyCommandLine(argc, argv); status != 0) return status;
-  const Catch::ConfigData& config = session.configData();
-  if (config.showHelp || config.listTests || config.listTags || config.listReporters) {
-    return speaks ? session.run() : EXIT_SUCCESS;
-  }
+  // mpirun pretends to be a terminal, which would have colours.
+  ddp::CatchSession session(ddp::CatchSession::Colours::none);
+  if (const int status = session.read_command_line(argc, argv); status != 0) return status;
+  if (session.only_tells()) return speaks ? session.run() : EXIT_SUCCESS;
   ddp::mpi::end_job_on_uncaught_exception();
   return ddp::run_tests(session);
 }

@@ -1,16 +1,9 @@
-// The main function of every test program of one process. The order of the tests is that of the
-// source, and a run of no test is a failure: a typo in a filter must not look like a pass.
-
-#if __has_include(<catch2/catch_all.hpp>)
-#include <catch2/catch_all.hpp>
-#else
-#define CATCH_CONFIG_RUNNER
-#include <catch2/catch.hpp>
-#endif
+// The main function of every test program of one process.
 
 #include <cstdlib>
 #include <iostream>
 
+#include "tests/support/catch_session.hpp"
 #include "tests/support/skip.hpp"
 
 int main(int argc, char** argv) {
@@ -18,14 +11,9 @@ int main(int argc, char** argv) {
     std::cout << "skipped: " << *reason << '\n';
     return 77;  // what ctest counts as skipped
   }
-  Catch::Session session;
-#if CATCH_VERSION_MAJOR >= 3
-  session.configData().runOrder = Catch::TestRunOrder::Declared;  // random by default from 3.9 on
-#else
-  session.configData().runOrder = Catch::RunTests::InDeclarationOrder;
-  session.configData().warnings = Catch::WarnAbout::NoTests;  // a failure of its own from 3.0 on
-#endif
+  ddp::CatchSession session(ddp::CatchSession::Colours::automatic);
   // A test that has found memory overwritten had better not go on in it.
-  if (std::getenv("DDP_STOP_AT_FIRST_FAILURE") != nullptr) session.configData().abortAfter = 1;
-  return session.run(argc, argv);
+  if (std::getenv("DDP_STOP_AT_FIRST_FAILURE") != nullptr) session.stop_at_first_failure();
+  if (const int status = session.read_command_line(argc, argv); status != 0) return status;
+  return session.run();
 }

@@ -1,0 +1,43 @@
+#include "tests/support/catch_session.hpp"
+
+#if __has_include(<catch2/catch_all.hpp>)
+#include <catch2/catch_all.hpp>
+#else
+#define CATCH_CONFIG_RUNNER
+#include <catch2/catch.hpp>
+#endif
+
+namespace ddp {
+
+struct CatchSession::Session {
+  Catch::Session session;
+};
+
+CatchSession::CatchSession(Colours colours) : session_(std::make_unique<Session>()) {
+  Catch::ConfigData& config = session_->session.configData();
+#if CATCH_VERSION_MAJOR >= 3
+  config.runOrder = Catch::TestRunOrder::Declared;  // random by default from 3.9 on
+  if (colours == Colours::none) config.defaultColourMode = Catch::ColourMode::None;
+#else
+  config.runOrder = Catch::RunTests::InDeclarationOrder;
+  config.warnings = Catch::WarnAbout::NoTests;  // a failure of its own from 3.0 on
+  if (colours == Colours::none) config.useColour = Catch::UseColour::No;
+#endif
+}
+
+CatchSession::~CatchSession() = default;
+
+void CatchSession::stop_at_first_failure() { session_->session.configData().abortAfter = 1; }
+
+int CatchSession::read_command_line(int argc, char** argv) {
+  return session_->session.applyCommandLine(argc, argv);
+}
+
+bool CatchSession::only_tells() const {
+  const Catch::ConfigData& config = session_->session.configData();
+  return config.showHelp || config.listTests || config.listTags || config.listReporters;
+}
+
+int CatchSession::run() { return session_->session.run(); }
+
+}  // namespace ddp
