@@ -23,6 +23,13 @@ ONE = "02_grad_accum"  # one GPU, in micro-batches
 BATCH = 240  # 1, 2, 3 and 4 divide it
 LOSS_BOUND, GRADIENT_BOUND, FP64_BOUND = 1e-6, 1e-5, 1e-12
 LINK = "12.5,20"  # GB/s and us: a network of 100 Gbit/s
+# The default net has 2 MiB of gradients: in one bucket, in two, in one a parameter.
+NCCL_WAYS = [
+    ("nccl, one bucket", ("--bucket-mb", 1000, "--first-bucket-mb", 1000)),
+    ("nccl, buckets", ("--bucket-mb", 1, "--first-bucket-mb", 0.1)),
+    ("nccl, a bucket a parameter", ("--bucket-mb", 0, "--first-bucket-mb", 0)),
+    ("nccl, buckets, no overlap", ("--bucket-mb", 1, "--first-bucket-mb", 0.1, "--overlap", "off")),
+]
 
 
 def largest_difference(a, b):
@@ -57,13 +64,23 @@ def part_a(verdict, run, stage, ranks, steps):
         again = run(ONE, None, *common, "--micro-batch", BATCH // ranks)
         same_bits(verdict, "A", f"{ranks} micro-batches, twice", one, again)
     else:
-        options = () if stage.startswith("03") else ("--allreduce", "naive")
-        many = run(stage, ranks, *common, "--check-replicas", 1, *options)
-        same_bits(verdict, "A", f"{ranks} micro-batches and {ranks} GPUs: losses, weights", one,
-                  many)
+        for name, options in adding_in_order(stage, one.run["simulated"]):
+            many = run(stage, ranks, *common, "--check-replicas", 1, *options)
+            what = f", {name}" if stage >= "05" else ": losses, weights"
+            same_bits(verdict, "A", f"{ranks} micro-batches and {ranks} GPUs{what}", one, many)
         verdict.row("A", "replicas, bitwise, after every step", "equal", True)
     fell = sum(one.losses[-20:]) / sum(one.losses[:20])
     verdict.row("", "mean loss, last 20 steps against first 20", f"x {fell:.3f}", fell < 0.9)
+
+
+def adding_in_order(stage, simulated):
+    """(name, options) of the all-reduces that add in the order of the ranks."""
+    if stage.startswith("03"):
+        return [("naive", ())]
+    ways = [("naive", ("--allreduce", "naive"))]
+    if stage >= "05" and simulated:  # real NCCL has an order of its own
+        ways += NCCL_WAYS
+    return ways
 
 
 def reproducible(verdict, run, stage, ranks, steps):
@@ -82,6 +99,8 @@ def reductions(stage):
         return [("running", ()), ("pairwise", ("--accumulate", "pairwise"))]
     if stage.startswith("03"):
         return [("naive", ())]
+    if stage >= "05":
+        return NCCL_WAYS
     return [(name, ("--allreduce", name)) for name in ("naive", "ring", "ring-segmented", "tree")]
 
 
@@ -114,7 +133,22 @@ def free_run(run, stage, ranks, steps):
           f" {largest_difference(whole, many):19.1e}  not judged")
 
 
+def collective_costs(run, stage, ranks):
+    gigabytes, latency = map(float, LINK.split(","))
+    print(f"\n  a step's all-reduces, and their time in a ring over links of {gigabytes} GB/s and"
+          f" {latency:.0f} us (by formula)\n")
+    print("  all-reduce                         number            bytes          time")
+    for name, options in reductions(stage):
+        traffic = run(stage, ranks, "--steps", 4, *options).end["traffic"][0]
+        number, size = traffic["collectives"] / 4, traffic["collective_bytes"] / 4
+        seconds = 2 * (ranks - 1) * (number * latency * 1e-6 + size / ranks / (gigabytes * 1e9))
+        print(f"  {name:30} {number:10.0f} {size / 1e6:13.3f} MB {seconds * 1e3:10.3f} ms")
+
+
 def costs(run, stage, ranks):
+    if stage >= "05":
+        collective_costs(run, stage, ranks)
+        return
     print(f"\n  a step's messages, and their time over links of {LINK.split(',')[0]} GB/s and"
           f" {LINK.split(',')[1]} us (modelled)\n")
     print("  all-reduce        rank 0 sends          the others         messages          time")
