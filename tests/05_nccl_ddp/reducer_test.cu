@@ -2,6 +2,7 @@
 // (w - t)^2 / 2, so that the gradient of a sample is w - t.
 
 #include <numeric>
+#include <string>
 #include <vector>
 
 #include "01_single_gpu/loss.cuh"
@@ -11,6 +12,7 @@
 #include "05_nccl_ddp/step_reducer.hpp"
 #include "tests/01_single_gpu/device_values.hpp"
 #include "tests/support/catch.hpp"
+#include "tests/support/error_of.hpp"
 #include "tests/support/mpi_world.hpp"
 
 namespace ddp {
@@ -92,6 +94,14 @@ TEST_CASE("DD-01: gradients 2, 4, 6, 8 of four samples on any ranks give the wei
     options.learning_rate = 0.1;
     CHECK(toy_steps<float>(options, 1) == std::vector<float>{-0.5F});
   });
+}
+
+TEST_CASE("DD-02 b: ranks with different buckets learn of it when they make their reducers") {
+  if (world().size() == 1) return;
+  Options options;
+  options.bucket_mb = options.first_bucket_mb = world().rank() == 0 ? 0.0 : 1.0;
+  CHECK(error_of<AgreedError>([&] { toy_steps<float>(options, 1); }).find("bucket 0") !=
+        std::string::npos);
 }
 
 TEST_CASE("GA-04: with accumulation, one all-reduce a bucket a step, of the sum of all gradients") {
