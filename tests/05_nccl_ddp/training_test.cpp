@@ -63,7 +63,7 @@ void check_same(const TrainingResult& many, const TrainingResult& one) {
 // Simulated NCCL adds in the order of the ranks; real NCCL in an order of its own.
 bool adds_in_order(const TrainingResult& result) { return result.simulated || world().size() <= 2; }
 
-TEST_CASE("GA-03 A: N GPUs give the bits of one GPU with the same N micro-batches") {
+TEST_CASE("GA-03 A: N GPUs give the bits of one GPU with the same N micro-batches", "[not-tsan]") {
   for (const Precision precision : {Precision::fp32, Precision::fp64}) {
     Options options = small_run();
     options.precision = precision;
@@ -95,7 +95,8 @@ TEST_CASE("GA-03 A: with micro-batches, buckets and overlap give the bits of the
   });
 }
 
-TEST_CASE("GA-03 B: NCCL in buckets gives the losses of one GPU within 1e-12 in fp64") {
+TEST_CASE("GA-03 B: NCCL in buckets gives the losses of one GPU within 1e-12 in fp64",
+          "[not-tsan]") {
   Options options = small_run();
   options.precision = Precision::fp64;
   options.global_batch = 25;  // 2, 3 and 4 do not divide it
@@ -110,7 +111,7 @@ TEST_CASE("GA-03 B: NCCL in buckets gives the losses of one GPU within 1e-12 in 
   });
 }
 
-TEST_CASE("GA-03 C: from the same weights, loss and gradient are those of one GPU") {
+TEST_CASE("GA-03 C: from the same weights, loss and gradient are those of one GPU", "[not-tsan]") {
   Options options = small_run();
   options.activation = Activation::gelu;
   options.check_gradients = true;
