@@ -33,6 +33,7 @@ TEST_CASE("GA-03 B: every all-reduce gives the losses of one GPU within 1e-12 in
   const TrainingResult one = grad_accum::train(options);
   for (const auto& [name, kind] : choices<AllReduceKind>) {
     if (kind == AllReduceKind::tree && !power_of_two()) continue;
+    if (kind == AllReduceKind::nccl) continue;  // stage 05
     INFO(name);
     options.allreduce = kind;
     const TrainingResult many = ring_allreduce::train(options, world());
