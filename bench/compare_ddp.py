@@ -138,8 +138,10 @@ def main():
         speeds, last = in_turns({
             "stage 05, two devices": lambda: ours(program, 2, *smooth),
             "stage 05, one device": lambda: ours(program, 1, *smooth),
-            "DDP, two ranks": lambda: torch(2, "--layers", MLP, "--batch", 128, "--steps", steps),
-            "DDP, one rank": lambda: torch(1, "--layers", MLP, "--batch", 256, "--steps", steps),
+            "DDP, two ranks": lambda: torch(2, "--layers", MLP, "--gelu", "--batch", 128,
+                                          "--steps", steps),
+            "DDP, one rank": lambda: torch(1, "--layers", MLP, "--gelu", "--batch", 256,
+                                         "--steps", steps),
         }, rounds)
         good &= show(f"Strong scaling: MLP {MLP}, global batch 256", speeds, 1.5)
         print(f"  DDP's ratio                   "

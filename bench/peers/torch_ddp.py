@@ -23,10 +23,10 @@ from train_pytorch import load  # noqa: E402  (after the path)
 WARM_UP = 3
 
 
-def mlp(sizes):
+def mlp(sizes, activation):
     layers = []
     for inputs, outputs in zip(sizes, sizes[1:]):
-        layers += [nn.Linear(inputs, outputs), nn.ReLU()]
+        layers += [nn.Linear(inputs, outputs), activation()]
     return nn.Sequential(*layers[:-1])
 
 
@@ -75,6 +75,7 @@ def train(model, parts, loss_function, optimizer, synchronise):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--layers", required=True, help="sizes, as 784-512-256-10")
+    parser.add_argument("--gelu", action="store_true", help="not ReLU")
     parser.add_argument("--loss", choices=("mse", "cross-entropy"), default="mse")
     parser.add_argument("--batch", type=int, required=True, help="samples of a rank in one pass")
     parser.add_argument("--micro-batches", type=int, default=1, help="passes in one step")
@@ -92,7 +93,8 @@ def main():
         inputs = (inputs - inputs.mean()) / inputs.std()
     else:
         inputs, targets = made_up(sizes, arguments.loss)
-    model = nn.parallel.DistributedDataParallel(mlp(sizes), gradient_as_bucket_view=True)
+    activation = nn.GELU if arguments.gelu else nn.ReLU
+    model = nn.parallel.DistributedDataParallel(mlp(sizes, activation), gradient_as_bucket_view=True)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
     loss_function = nn.MSELoss() if arguments.loss == "mse" else nn.CrossEntropyLoss()
     parts = batches(inputs, targets, arguments.batch, arguments.micro_batches, arguments.steps)
