@@ -70,7 +70,8 @@ class CallRecord {
 static_assert(std::atomic<std::int64_t>::is_always_lock_free);  // so also between processes
 
 /// The record of this process. It belongs to the process, as a terminate handler and a watchdog
-/// must find it from anywhere; only the thread that calls MPI writes to it.
+/// must find it from anywhere; only the thread that calls MPI writes to it,
+/// but for what is said of collectives on the device.
 CallRecord& own_record();
 /// Moves it to memory that others can see, or back (nullptr).
 void place_own_record(CallRecord* place);
