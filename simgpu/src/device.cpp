@@ -121,8 +121,8 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   p.maxGridSize[1] = p.maxGridSize[2] = 65535;
   p.maxThreadsPerMultiProcessor = 1024;  // one block at a time
   p.multiProcessorCount = 1;
-  p.major = 9;  // what the cuda preset compiles for
-  p.minor = 0;
+  p.major = simgpu::settings().compute_capability.major;
+  p.minor = simgpu::settings().compute_capability.minor;
   p.pciDeviceID = physical;
   p.concurrentKernels = 1;
   p.asyncEngineCount = 2;

@@ -3,61 +3,16 @@
 #include "nccl_reduce.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstdint>
 #include <cstring>
 #include <type_traits>
 
+#include "cuda_bf16.h"
+#include "cuda_fp16.h"
 #include "sanitizer.hpp"
 
 namespace simgpu::nccl {
 namespace {
-
-/// IEEE half precision. Conversions without branches, on the bits.
-struct Half {
-  std::uint16_t bits;
-};
-
-float to_float(Half half) {
-  const std::uint32_t sign = static_cast<std::uint32_t>(half.bits & 0x8000u) << 16;
-  const std::uint32_t magnitude = static_cast<std::uint32_t>(half.bits & 0x7fffu) << 13;
-  // As a float the exponent is too small by 127 - 15; the product also makes subnormals normal.
-  const float value = std::bit_cast<float>(magnitude) * 0x1p112f;
-  const std::uint32_t special = half.bits & 0x7c00u;
-  const std::uint32_t finite = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t infinite = finite | 0x7f800000u;  // or NaN, as the mantissa says
-  return std::bit_cast<float>((special == 0x7c00u ? infinite : finite) | sign);
-}
-
-/// Rounds to the nearest, ties to even.
-Half to_half(float value) {
-  const std::uint32_t all = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t sign = all & 0x80000000u, bits = all ^ sign;
-  // Normal: rebias the exponent and round away 13 bits of the mantissa.
-  const std::uint32_t normal = (bits - (112u << 23) + 0xfffu + ((bits >> 13) & 1u)) >> 13;
-  // Subnormal: adding 0.5 leaves just the bits that are kept, rounded by the addition.
-  const float shifted = std::bit_cast<float>(bits) + 0.5f;
-  const std::uint32_t subnormal = std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u;
-  const std::uint32_t special = bits > 0x7f800000u ? 0x7e00u : 0x7c00u;
-  const std::uint32_t finite = bits < (113u << 23) ? subnormal : normal;
-  const std::uint32_t half = bits >= (143u << 23) ? special : finite;
-  return {static_cast<std::uint16_t>(half | (sign >> 16))};
-}
-
-struct Bfloat16 {
-  std::uint16_t bits;
-};
-
-float to_float(Bfloat16 value) {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(value.bits) << 16);
-}
-
-Bfloat16 to_bfloat16(float value) {
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(value);
-  const std::uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;
-  const std::uint32_t result = (bits & 0x7fffffffu) > 0x7f800000u ? 0x7fffu : rounded;
-  return {static_cast<std::uint16_t>(result)};
-}
 
 // What is computed with: halves as floats, which is exact for one operation of theirs and the
 // rounding after it; integers unsigned, so that they wrap around.
@@ -69,15 +24,13 @@ auto widened(T value) {
     return value;
   }
 }
-float widened(Half value) { return to_float(value); }
-float widened(Bfloat16 value) { return to_float(value); }
+float widened(__half value) { return float_from_half_bits(__half_as_ushort(value)); }
+float widened(__nv_bfloat16 value) { return __bfloat162float(value); }
 
 template <class T, class Wide>
 T narrowed(Wide value) {
-  if constexpr (std::is_same_v<T, Half>) {
-    return to_half(value);
-  } else if constexpr (std::is_same_v<T, Bfloat16>) {
-    return to_bfloat16(value);
+  if constexpr (std::is_same_v<T, __half>) {
+    return __ushort_as_half(half_bits_from_float(value));  // in vectors, unlike __float2half
   } else {
     return static_cast<T>(value);
   }
@@ -218,13 +171,13 @@ void reduce(std::span<const std::byte* const> inputs, std::byte* out, std::byte*
     case ncclUint64:
       return reduce_as<std::uint64_t>(inputs, out, second_out, count, op);
     case ncclFloat16:
-      return reduce_as<Half>(inputs, out, second_out, count, op);
+      return reduce_as<__half>(inputs, out, second_out, count, op);
     case ncclFloat32:
       return reduce_as<float>(inputs, out, second_out, count, op);
     case ncclFloat64:
       return reduce_as<double>(inputs, out, second_out, count, op);
     case ncclBfloat16:
-      return reduce_as<Bfloat16>(inputs, out, second_out, count, op);
+      return reduce_as<__nv_bfloat16>(inputs, out, second_out, count, op);
     case ncclNumTypes:
       return;
   }

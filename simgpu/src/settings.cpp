@@ -83,6 +83,19 @@ LinkSpeed read_link(std::string_view text) {
          "GB/s,us: a bandwidth above 0 and a latency of at least 0, for instance 1,50");
 }
 
+ComputeCapability read_compute_capability(std::string_view text) {
+  if (const auto point = text.find('.'); point != text.npos) {
+    const auto major = number<int>(text.substr(0, point)),
+               minor = number<int>(text.substr(point + 1));
+    // CUDA 13 knows none before 7.5.
+    if (major && minor && *major <= 99 && *minor >= 0 && *minor <= 9 &&
+        *major * 10 + *minor >= 75) {
+      return {*major, *minor};
+    }
+  }
+  refuse("SIMGPU_COMPUTE_CAPABILITY", text, "MAJOR.MINOR, at least 7.5, for instance 8.0");
+}
+
 void read_nccl(Settings& settings, std::string_view text) {
   if (text == "silent") return;
   if (text != "diagnose") refuse("SIMGPU_NCCL", text, "silent or diagnose");
@@ -117,6 +130,9 @@ Settings read_environment() {
   }
   settings.device_memory = megabytes << 20;
 
+  if (const char* text = std::getenv("SIMGPU_COMPUTE_CAPABILITY")) {
+    settings.compute_capability = read_compute_capability(text);
+  }
   if (const char* text = std::getenv("SIMGPU_LEAKS")) {
     settings.report_leaks = std::string_view(text) != "0";
   }

@@ -11,6 +11,11 @@ enum class Schedule { async, eager, delays };
 enum class ThreadOrder { forward, reverse, random };
 enum class Nccl { silent, diagnose };
 
+/// Which generation a GPU is of; from 8.0 on it has bfloat16.
+struct ComputeCapability {
+  int major, minor;
+};
+
 /// Bandwidth and latency of a network link.
 struct LinkSpeed {
   double bytes_per_second;
@@ -31,6 +36,8 @@ struct Settings {
   std::vector<int> devices;
   /// SIMGPU_MEMORY_MB=N (8192) for each device
   std::size_t device_memory = 0;
+  /// SIMGPU_COMPUTE_CAPABILITY=MAJOR.MINOR (9.0, for which the cuda preset compiles)
+  ComputeCapability compute_capability = {9, 0};
   /// SIMGPU_LEAKS=0 keeps quiet about memory that is left at exit
   bool report_leaks = true;
   /// SIMGPU_NCCL=silent|diagnose: whether NCCL explains calls that do not match and dead peers
