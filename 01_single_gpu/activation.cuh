@@ -5,6 +5,7 @@
 
 #include "common/cli/options.hpp"
 #include "common/cuda/launch.hpp"
+#include "common/cuda/wide.hpp"
 
 /// What follows a layer's matrix product: bias and activation, fused, so that each element is
 /// touched once. Matrices are row-major, one row a sample.
@@ -48,9 +49,9 @@ __global__ void bias_activation_kernel(T* pre_activation,  // (rows, columns), i
   const int first = static_cast<int>(blockIdx.x) * rows_per_block;
   for (int row = first; row < first + rows_per_block && row < rows; ++row) {
     const std::size_t i = static_cast<std::size_t>(row) * columns + column;
-    const T z = pre_activation[i] + bias[column];
+    const T z = T(Wide<T>(pre_activation[i]) + Wide<T>(bias[column]));
     pre_activation[i] = z;
-    activated[i] = Function::value(z);
+    activated[i] = T(Function::value(Wide<T>(z)));
   }
   // [/exercise]
 }
@@ -66,7 +67,7 @@ __global__ void activation_gradient_kernel(const T* pre_activation, T* gradient,
   const std::size_t first = blockIdx.x * elements_per_block;
   const std::size_t end = first + elements_per_block < count ? first + elements_per_block : count;
   for (std::size_t i = first + threadIdx.x; i < end; i += block_size) {
-    gradient[i] *= Function::slope(pre_activation[i]);
+    gradient[i] = T(Wide<T>(gradient[i]) * Function::slope(Wide<T>(pre_activation[i])));
   }
 }
 
@@ -89,7 +90,7 @@ template <class T>
 void activate(Activation function, T* pre_activation, const T* bias, T* activated, int rows,
               int columns, cudaStream_t stream) {
   const bool relu = function == Activation::relu;
-  const auto by_function = relu ? activate_by<Relu<T>, T> : activate_by<Gelu<T>, T>;
+  const auto by_function = relu ? activate_by<Relu<Wide<T>>, T> : activate_by<Gelu<Wide<T>>, T>;
   by_function(pre_activation, bias, activated, rows, columns, stream);
 }
 
@@ -101,9 +102,11 @@ void activation_gradient(Activation function, const T* pre_activation, T* gradie
                                   .block = block_size,
                                   .bytes_moved = 3 * count * sizeof(T)};
   if (function == Activation::relu) {
-    cuda::launch<activation_gradient_kernel<T, Relu<T>>>(config, pre_activation, gradient, count);
+    cuda::launch<activation_gradient_kernel<T, Relu<Wide<T>>>>(config, pre_activation, gradient,
+                                                               count);
   } else {
-    cuda::launch<activation_gradient_kernel<T, Gelu<T>>>(config, pre_activation, gradient, count);
+    cuda::launch<activation_gradient_kernel<T, Gelu<Wide<T>>>>(config, pre_activation, gradient,
+                                                               count);
   }
 }
 

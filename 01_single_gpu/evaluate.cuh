@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "01_single_gpu/loss.cuh"
-#include "01_single_gpu/model.cuh"
 #include "common/data/dataset.hpp"
 #include "common/io/training_result.hpp"
 
@@ -21,9 +20,10 @@ inline std::vector<std::uint32_t> all_samples(const Dataset& data) {
   return all;
 }
 
-/// Losses and hits over `chosen` samples of `data`. Waits for the device.
-template <class T>
-EvaluationSums evaluate(Model<T>& model, const Loss<T>& loss, const Dataset& data, SampleIds chosen,
+/// Losses and hits over `chosen` samples of `data`. Waits for the device. (A model is one of stage
+/// 01, or what stage 06 makes of it.)
+template <class AnyModel, class T>
+EvaluationSums evaluate(AnyModel& model, const Loss<T>& loss, const Dataset& data, SampleIds chosen,
                         cudaStream_t stream) {
   const cuda::Range range("evaluate");
   const auto max_batch = static_cast<std::size_t>(model.max_batch());

@@ -2,8 +2,10 @@
 
 #include <cublas_v2.h>
 
+#include "common/cuda/blas.hpp"
 #include "common/cuda/check.hpp"
 #include "common/cuda/trace.hpp"
+#include "common/cuda/wide.hpp"
 
 namespace ddp {
 
@@ -16,28 +18,25 @@ struct Factor {
   Factor transpose() const { return {data, rows, columns, !transposed}; }
 };
 
-// One name for cuBLAS's functions: the scalar chooses.
-inline auto gemm(float) { return cublasSgemm; }
-inline auto gemm(double) { return cublasDgemm; }
-
 /// product = a b + beta * product, all row-major; with beta = 0 the old product is not read.
 ///
 /// cuBLAS stores matrices by columns, we by rows. The memory of a row-major C, read by columns, is
 /// C^T; and (A B)^T = B^T A^T, where B^T and A^T are again the memory of B and A read by columns.
 /// So swap the factors and the dimensions of the product, and transpose nothing in memory.
-template <class T>
-void multiply(cublasHandle_t blas, const Factor<T>& a, const Factor<T>& b, T beta, T* product) {
+template <class T, class Product>
+void multiply(cublasHandle_t blas, const Factor<T>& a, const Factor<T>& b, Wide<T> beta,
+              Product* product) {
   const cublasOperation_t a_operation = a.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
   const cublasOperation_t b_operation = b.transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
-  const T alpha = 1;
+  const Wide<T> alpha = 1;
   const int rows = a.transposed ? a.columns : a.rows;
   const int inner = a.transposed ? a.rows : a.columns;
   const int columns = b.transposed ? b.rows : b.columns;
   cuda::Timed timed(blas);
-  // [exercise 1.2] Call gemm for the row-major product. A leading dimension is the length of a
-  // stored row.
-  cuda::check(gemm(alpha)(blas, b_operation, a_operation, columns, rows, inner, &alpha, b.data,
-                          b.columns, a.data, a.columns, &beta, product, columns));
+  // [exercise 1.2] Call cuda::gemm for the row-major product. A leading dimension is the length of
+  // a stored row.
+  cuda::check(cuda::gemm(blas, b_operation, a_operation, columns, rows, inner, &alpha, b.data,
+                         b.columns, a.data, a.columns, &beta, product, columns));
   // [/exercise]
   if (timed) timed.end(cuda::product_operation(rows, columns, inner, sizeof(T)));
 }

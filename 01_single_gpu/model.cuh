@@ -4,6 +4,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "01_single_gpu/activation.cuh"
@@ -13,6 +14,7 @@
 #include "common/cli/options.hpp"
 #include "common/cuda/blas.hpp"
 #include "common/cuda/buffer.hpp"
+#include "common/cuda/wide.hpp"
 
 namespace ddp {
 
@@ -21,7 +23,9 @@ namespace ddp {
 using GradientCallback = std::function<void(std::size_t parameter)>;
 
 /// A multilayer perceptron: linear layers with an activation after each but the last. Its work goes
-/// to one stream; its memory is allocated once, for batches of up to `max_batch` samples.
+/// to one stream; its memory is allocated once, for batches of up to `max_batch` samples. T is the
+/// scalar of the layers, Wide<T> that of the parameters and their gradients: T itself, but for
+/// halves.
 template <class T>
 class Model {
  public:
@@ -40,9 +44,12 @@ class Model {
                          cuda::DeviceBuffer<T>(size), cuda::DeviceBuffer<T>(size)});
     }
     initialise(parameters_, options.seed, stream);
+    if constexpr (std::is_same_v<T, Wide<T>>) compute_with(parameters_.values().data());
   }
 
-  const ParameterStore<T>& parameters() const { return parameters_; }
+  const ParameterStore<Wide<T>>& parameters() const { return parameters_; }
+  /// From now on the layers take their parameters from `values`, laid out as those of parameters().
+  void compute_with(const T* values) { values_ = values; }
   int max_batch() const { return max_batch_; }
 
   /// Enqueues the outputs, shape (count, last layer), which stay valid until the next call.
@@ -57,11 +64,11 @@ class Model {
       T* z = layer.pre_activation.data();
       const Factor<T> x{input_of(l), count, layer.inputs};
       const Factor<T> w{weight(l), layer.outputs, layer.inputs};
-      multiply(blas_, x, w.transpose(), T(0), z);  // z = x W^T
+      multiply(blas_, x, w.transpose(), Wide<T>(0), z);  // z = x W^T
       if (l + 1 < layers_.size()) {
         activate(activation_, z, bias(l), layer.activated.data(), count, layer.outputs, stream_);
       } else {
-        activate_by<Identity<T>>(z, bias(l), z, count, layer.outputs, stream_);
+        activate_by<Identity<Wide<T>>>(z, bias(l), z, count, layer.outputs, stream_);
       }
     }
     return layers_.back().pre_activation.data();
@@ -70,14 +77,15 @@ class Model {
   /// Enqueues the gradients of all parameters, given that of the last forward()'s outputs, shape
   /// (count, last layer): gradient = beta * gradient + this batch's. The callback gets the last
   /// parameter first, for that is the order in which gradients come about.
-  void backward(const T* output_gradient, T beta = 0, const GradientCallback& on_enqueued = {}) {
+  void backward(const T* output_gradient, Wide<T> beta = 0,
+                const GradientCallback& on_enqueued = {}) {
     const cuda::Range range("backward");
     const auto enqueued = [&](std::size_t parameter) {
       if (on_enqueued) on_enqueued(parameter);
     };
     if (count_ == 0) {  // an empty batch has a gradient too: zero
-      const std::span<T> gradients = parameters_.gradients();
-      if (beta == T(0)) cuda::clear_async(gradients.data(), gradients.size(), stream_);
+      const std::span<Wide<T>> gradients = parameters_.gradients();
+      if (beta == 0) cuda::clear_async(gradients.data(), gradients.size(), stream_);
       for (std::size_t p = parameters_.parameters().size(); p-- > 0;) enqueued(p);
       return;
     }
@@ -85,8 +93,8 @@ class Model {
     for (std::size_t l = layers_.size(); l-- > 0;) {
       const cuda::Range layer_range(layers_[l].name.c_str());
       const int inputs = layers_[l].inputs, outputs = layers_[l].outputs;
-      T* dw = parameters_.gradient(2 * l).data();
-      T* db = parameters_.gradient(2 * l + 1).data();
+      Wide<T>* dw = parameters_.gradient(2 * l).data();
+      Wide<T>* db = parameters_.gradient(2 * l + 1).data();
       bias_gradient(z_gradient, beta, db, count_, outputs, stream_);
       enqueued(2 * l + 1);
       const Factor<T> dz{z_gradient, count_, outputs}, x{input_of(l), count_, inputs};
@@ -95,7 +103,7 @@ class Model {
       if (l == 0) break;  // nobody asks for the gradient of the inputs
       T* dx = layers_[l - 1].gradient.data();
       const Factor<T> w{weight(l), outputs, inputs};
-      multiply(blas_, dz, w, T(0), dx);  // dx = dz W
+      multiply(blas_, dz, w, Wide<T>(0), dx);  // dx = dz W
       const T* z_before = layers_[l - 1].pre_activation.data();
       const std::size_t size = static_cast<std::size_t>(count_) * inputs;
       activation_gradient(activation_, z_before, dx, size, stream_);
@@ -121,8 +129,11 @@ class Model {
     }
     return parameters;
   }
-  T* weight(std::size_t layer) const { return parameters_.value(2 * layer).data(); }
-  T* bias(std::size_t layer) const { return parameters_.value(2 * layer + 1).data(); }
+  const T* weight(std::size_t layer) const { return value(2 * layer); }
+  const T* bias(std::size_t layer) const { return value(2 * layer + 1); }
+  const T* value(std::size_t index) const {
+    return values_ + parameters_.parameters()[index].offset;
+  }
   const T* input_of(std::size_t layer) const {
     return layer == 0 ? inputs_ : layers_[layer - 1].activated.data();
   }
@@ -131,8 +142,9 @@ class Model {
   int max_batch_;
   cudaStream_t stream_;
   cuda::Blas blas_;
-  ParameterStore<T> parameters_;
+  ParameterStore<Wide<T>> parameters_;
   std::vector<Layer> layers_;
+  const T* values_ = nullptr;  // flat: what the layers compute with
   const T* inputs_ = nullptr;  // of the last forward()
   int count_ = 0;
 };

@@ -72,7 +72,7 @@ __global__ void norm_kernel(const T* partial_sums, std::size_t count, StepScalar
   sum = block_sum(sum);
   if (threadIdx.x != 0) return;
   scalars->gradient_norm = std::sqrt(sum);
-  if (!std::isfinite(sum)) atomicOr(&scalars->flags, non_finite_gradient);
+  if (!std::isfinite(sum) && scalars->skip == 0) atomicOr(&scalars->flags, non_finite_gradient);
 }
 
 template <class T>

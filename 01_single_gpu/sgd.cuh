@@ -25,7 +25,7 @@ __global__ void sgd_kernel(Pack<T>* values, Pack<T>* velocities, const Pack<T>* 
                            std::size_t count, T learning_rate, T momentum, T decay,
                            const unsigned* stop, unsigned* flags) {
   const std::size_t p = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x;
-  if (p >= count || *stop != 0) return;
+  if (p >= count || stop[0] != 0 || stop[1] != 0) return;
   Pack<T> value, velocity;
   for (int i = 0; i < 4; ++i) {
     velocity.at[i] =
@@ -55,19 +55,19 @@ class Sgd {
       : momentum_(static_cast<T>(options.momentum)),
         weight_decay_(static_cast<T>(options.weight_decay)),
         velocities_(parameters.values().size()),
-        stop_(1) {
+        stop_(2) {
     cuda::clear_async(velocities_.data(), velocities_.size(), stream);
   }
 
-  /// Updates all values from their gradients, unless a flag in `scalars` is raised: then nothing
-  /// changes. An element that would not be finite afterwards stays as it is, together with at most
-  /// three neighbours, and raises non_finite_update.
+  /// Updates all values from their gradients, unless `scalars` have a flag raised or say that the
+  /// step is to be skipped: then nothing changes. An element that would not be finite afterwards
+  /// stays as it is, together with at most three neighbours, and raises non_finite_update.
   void step(const ParameterStore<T>& parameters, double learning_rate, StepScalars<T>* scalars,
             cudaStream_t stream) const {
     const cuda::Range range("update");
     // Read the flags before any thread can raise one: what a thread does must not depend on how far
     // the others are.
-    cuda::copy_async(stop_.data(), &scalars->flags, 1, stream);
+    cuda::copy_async(stop_.data(), &scalars->skip, 2, stream);  // and the flags, which follow
     for (std::size_t i = 0; i < parameters.parameters().size(); ++i) {
       const Parameter& parameter = parameters.parameters()[i];
       const std::size_t packs = (parameter.count + 3) / 4;  // the last one ends in padding: zeros
@@ -90,7 +90,7 @@ class Sgd {
  private:
   T momentum_, weight_decay_;
   cuda::DeviceBuffer<T> velocities_;
-  cuda::DeviceBuffer<unsigned> stop_;  // (1)
+  cuda::DeviceBuffer<unsigned> stop_;  // (2)
 };
 
 }  // namespace ddp

@@ -17,14 +17,17 @@ namespace ddp {
 /// --check-gradients: computes every step's loss and gradient once more, from the same weights and
 /// for the whole global batch in one pass, and compares. Two free runs drift apart by rounding
 /// alone; from the same weights nothing can, so that a small bound is a sharp test.
-template <class T>
+template <class T, class AnyModel = Model<T>>
 class GradientCheck {
  public:
   /// Does nothing where `options` do not ask for it, or on ranks other than 0: one is enough.
-  GradientCheck(const Options& options, Run<T>& run, const cuda::Stream& stream, int rank = 0)
+  /// `model_arguments` are what the model's constructor takes besides options, batch and stream.
+  template <class... Arguments>
+  GradientCheck(const Options& options, Run<T>& run, const cuda::Stream& stream, int rank = 0,
+                const Arguments&... model_arguments)
       : run_(run), stream_(stream) {
     if (options.check_gradients && rank == 0)
-      reference_.emplace(options, run.training_data(), stream);
+      reference_.emplace(options, run.training_data(), stream, model_arguments...);
   }
 
   /// Before clipping and the update: `parameters` hold the weights and the finished gradients,
@@ -56,9 +59,11 @@ class GradientCheck {
   };
 
   struct Reference {
-    Reference(const Options& options, const Dataset& training_data, const cuda::Stream& stream)
+    template <class... Arguments>
+    Reference(const Options& options, const Dataset& training_data, const cuda::Stream& stream,
+              const Arguments&... model_arguments)
         : data(training_data),
-          model(options, options.global_batch, stream),
+          model(options, options.global_batch, stream, model_arguments...),
           loss(options.loss, options.layers.back(), options.global_batch),
           inputs(batch_elements(options, data.input_size())),
           targets(batch_elements(options, data.output_size())),
@@ -72,6 +77,7 @@ class GradientCheck {
     Expected compute(const Step& step, std::span<const T> weights, const cuda::Stream& stream) {
       const std::span<T> values = model.parameters().values();
       cuda::copy_async(values.data(), weights.data(), weights.size(), stream);
+      if constexpr (requires { model.cast_weights(); }) model.cast_weights();  // stage 06
       std::vector<T> host_inputs(step.samples.size() * static_cast<std::size_t>(data.input_size()));
       std::vector<T> host_targets(step.samples.size() *
                                   static_cast<std::size_t>(data.output_size()));
@@ -93,7 +99,7 @@ class GradientCheck {
     }
 
     const Dataset& data;
-    Model<T> model;
+    AnyModel model;
     Loss<T> loss;
     cuda::DeviceBuffer<T> inputs, targets;
     cuda::DeviceBuffer<std::int32_t> labels;

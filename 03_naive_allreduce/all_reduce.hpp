@@ -2,6 +2,7 @@
 
 #include <cuda_runtime.h>
 
+#include <cstddef>
 #include <span>
 
 namespace ddp {
@@ -21,6 +22,9 @@ class AllReduce {
   /// input stays as it is, or is the output itself (in place); spans that overlap in part are
   /// refused with std::invalid_argument. Throws PeerError.
   virtual void sum(std::span<const T> input, std::span<T> output, cudaStream_t stream) = 0;
+
+  /// How many bytes of `values` a sum communicates.
+  virtual std::size_t bytes(std::span<const T> values) const { return values.size_bytes(); }
 
   /// In place.
   void sum(std::span<T> values, cudaStream_t stream) { sum(values, values, stream); }

@@ -48,6 +48,9 @@ class GradientBuckets {
   }
 
   const std::vector<Bucket>& plan() const { return plan_; }
+  std::span<T> gradients_of(std::size_t bucket) const {
+    return gradients_.subspan(plan_[bucket].begin, plan_[bucket].count);
+  }
 
   /// The last of `parameter`'s gradient is in the compute stream: enqueued, not done. Once that is
   /// so for a bucket and all those before it, its all-reduce is enqueued. The order is that of the
@@ -99,14 +102,13 @@ class GradientBuckets {
   }
 
   void enqueue(std::size_t b) {
-    const Bucket& bucket = plan_[b];
     // [exercise 5.2] The all-reduce must not read the gradients before they are made.
     made_[b].record(compute_);
     cuda::wait_for(communication_, made_[b]);
     // [/exercise]
     const std::string name = "bucket " + std::to_string(b);
     const cuda::Range range(name.c_str());
-    all_reduce_.sum(gradients_.subspan(bucket.begin, bucket.count), communication_);
+    all_reduce_.sum(gradients_of(b), communication_);
     if (on_enqueued_) on_enqueued_(b, communication_);
   }
 

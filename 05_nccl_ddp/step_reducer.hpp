@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -28,9 +29,14 @@ namespace ddp {
 template <class T>
 class StepReducer {
  public:
+  /// How the reducer sends with NCCL, if not by plain NcclAllReduce (stage 06).
+  using MakeNccl = std::function<std::unique_ptr<AllReduce<T>>(const nccl::Communicator&)>;
+
   /// Collective. Throws AgreedError where ranks differ in their buckets or NCCL cannot start.
-  StepReducer(const Options& options, const ParameterStore<T>& parameters, StepScalars<T>* scalars,
-              const mpi::Communicator& ranks, bool simulated, cudaStream_t stream)
+  StepReducer(
+      const Options& options, const ParameterStore<T>& parameters, StepScalars<T>* scalars,
+      const mpi::Communicator& ranks, bool simulated, cudaStream_t stream,
+      const MakeNccl& make_nccl = std::make_unique<NcclAllReduce<T>, const nccl::Communicator&>)
       : parameters_(parameters),
         scalars_(scalars),
         ranks_(ranks),
@@ -47,7 +53,7 @@ class StepReducer {
           options.timeout > 0 ? options.timeout : longest_start_seconds);
       nccl_.emplace(ranks, deadline);
       watchdog_.emplace(nccl_->handle(), std::chrono::duration<double>(options.timeout));
-      all_reduce_ = std::make_unique<NcclAllReduce<T>>(*nccl_);
+      all_reduce_ = make_nccl(*nccl_);
     } else {
       all_reduce_ = make_all_reduce<T>(options.allreduce, ranks,
                                        pass_device_pointers(options.mpi_buffers, simulated));
@@ -89,7 +95,7 @@ class StepReducer {
   static constexpr double longest_start_seconds = 120;
 
   void enqueued(std::size_t bucket, cudaStream_t communication) {
-    ranks_.count_collective(buckets_->plan()[bucket].count * sizeof(T));
+    ranks_.count_collective(all_reduce_->bytes(buckets_->gradients_of(bucket)));
     if (watchdog_) watchdog_->enqueued(step_, bucket, communication);
   }
 

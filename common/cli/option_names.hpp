@@ -20,8 +20,11 @@ template <>
 inline constexpr std::array<std::pair<std::string_view, LossKind>, 2> choices<LossKind> = {
     {{"cross-entropy", LossKind::cross_entropy}, {"mse", LossKind::mse}}};
 template <>
-inline constexpr std::array<std::pair<std::string_view, Precision>, 2> choices<Precision> = {
-    {{"fp64", Precision::fp64}, {"fp32", Precision::fp32}}};
+inline constexpr std::array<std::pair<std::string_view, Precision>, 4> choices<Precision> = {
+    {{"fp64", Precision::fp64},
+     {"fp32", Precision::fp32},
+     {"fp16", Precision::fp16},
+     {"bf16", Precision::bf16}}};
 template <>
 inline constexpr std::array<std::pair<std::string_view, Accumulate>, 2> choices<Accumulate> = {
     {{"running", Accumulate::running}, {"pairwise", Accumulate::pairwise}}};
@@ -36,6 +39,10 @@ inline constexpr std::array<std::pair<std::string_view, AllReduceKind>, 6> choic
 template <>
 inline constexpr std::array<std::pair<std::string_view, MpiBuffers>, 3> choices<MpiBuffers> = {
     {{"auto", MpiBuffers::automatic}, {"host", MpiBuffers::host}, {"device", MpiBuffers::device}}};
+
+template <>
+inline constexpr std::array<std::pair<std::string_view, ReduceType>, 2> choices<ReduceType> = {
+    {{"fp32", ReduceType::fp32}, {"same", ReduceType::same}}};
 
 template <class Choice>
 constexpr std::string_view name_of(Choice choice) {

@@ -9,10 +9,24 @@ namespace ddp {
 
 enum class Activation { relu, gelu };
 enum class LossKind { cross_entropy, mse };
-enum class Precision { fp64, fp32 };
+enum class Precision { fp64, fp32, fp16, bf16 };
 enum class Accumulate { running, pairwise };
 enum class AllReduceKind { naive, ring, ring_segmented, tree, mpi, nccl };
 enum class MpiBuffers { automatic, host, device };
+enum class ReduceType { fp32, same };
+
+/// What the gradient is multiplied by on its way through the layers, and when that changes. It is
+/// fixed where floor and ceiling are equal.
+struct LossScaleRule {
+  double first = 1;
+  int growth_interval = 2000;  ///< good steps in a row after which it grows
+  double growth = 2;
+  double backoff = 0.5;  ///< after a step that overflowed
+  double floor = 1;
+  double ceiling = 1;
+
+  bool dynamic() const { return floor < ceiling; }
+};
 
 /// Everything a run is told from outside. The defaults are those of the command line.
 struct Options {
@@ -43,6 +57,10 @@ struct Options {
   double first_bucket_mb = 1;  ///< the first of these
   bool overlap = true;         ///< while the backward pass goes on
   bool print_buckets = false;
+  LossScaleRule loss_scale;
+  ReduceType reduce_type = ReduceType::fp32;  ///< of the gradients that ranks send, with halves
+  bool master_weights = true;  ///< without, halves are updated in place: a mistake to look at
+
   double timeout = 0;  ///< seconds that a rank waits for others; 0: for ever
   int check_replicas =
       0;  ///< compares the ranks' parameters every so many steps; 0: at start and end

@@ -12,6 +12,7 @@
 #include "common/cli/option_names.hpp"
 #include "common/cli/option_table.hpp"
 #include "common/cli/parse_values.hpp"
+#include "common/cli/precision_options.hpp"
 #include "common/errors.hpp"
 #include "common/io/version.hpp"
 
@@ -24,7 +25,7 @@ constexpr std::int64_t most_steps = 2'000'000'000;
 // Kernels and cuBLAS count the elements of a matrix in an int.
 constexpr std::int64_t most_elements = std::numeric_limits<int>::max();
 
-void add_model_options(OptionTable& table, Options& options) {
+void add_model_options(OptionTable& table, Options& options, int stage) {
   const Options defaults = options;
   table.add(Shown::in_help, "--data", "NAME|FOLDER", defaults.data,
             "fashion-mnist, synthetic, or a folder with the four IDX files, plain or .gz",
@@ -40,9 +41,18 @@ void add_model_options(OptionTable& table, Options& options) {
             "mse on labels trains towards one-hot rows", [&](const std::string& text) {
               options.loss = parse_choice<LossKind>("--loss", text);
             });
-  table.add(Shown::in_help_all, "--precision", "fp64|fp32", name_of(defaults.precision),
-            "of all numbers on the device", [&](const std::string& text) {
+  const bool halves = stage >= 6;
+  const std::string names = halves ? "fp64|fp32|fp16|bf16" : "fp64|fp32";
+  table.add(halves ? Shown::in_help : Shown::in_help_all, "--precision", names,
+            name_of(defaults.precision),
+            halves ? "of activations, and of the weights to multiply with"
+                   : "of all numbers on the device",
+            [&, halves, names](const std::string& text) {
               options.precision = parse_choice<Precision>("--precision", text);
+              if (!halves && options.precision != Precision::fp64 &&
+                  options.precision != Precision::fp32) {
+                refuse_value("--precision", text, "one of " + names + " in this stage");
+              }
             });
 }
 
@@ -260,12 +270,14 @@ std::optional<Options> parse_options(int argc, const char* const* argv, std::str
   bool no_shuffle = false;
   OptionTable table(fmt::format("{}: trains an MLP and prints how well it does.", stage),
                     std::string(stage));
-  add_model_options(table, options);
+  add_model_options(table, options, number);
   add_training_options(table, options);
   table.add_flag(Shown::in_help_all, "--no-shuffle", no_shuffle, "keep the order of the data set");
   if (number >= 2) add_accumulation_options(table, options);
   if (number >= 3) add_rank_options(table, options, number);
   if (number >= 5) add_bucket_options(table, options);
+  std::optional<PrecisionOptions> precision;
+  if (number >= 6) precision.emplace(table, options);
   add_machine_options(table, options);
   table.add_flag(Shown::in_help_all, "--quiet", options.quiet, "no progress on stderr");
   const std::string version = fmt::format("{} {}", stage, project_version());
@@ -275,6 +287,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, std::str
   }
   options.shuffle = !no_shuffle;
   check_together(options);
+  if (precision) precision->complete();
   return options;
 }
 

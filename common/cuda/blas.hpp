@@ -10,6 +10,7 @@
 
 #include "common/cuda/buffer.hpp"
 #include "common/cuda/check.hpp"
+#include "common/cuda/wide.hpp"
 
 namespace ddp::cuda {
 
@@ -39,13 +40,6 @@ class Blas {
   cublasHandle_t handle_ = nullptr;
 };
 
-template <class T>
-constexpr bool is_half = std::is_same_v<T, __half> || std::is_same_v<T, __nv_bfloat16>;
-
-/// The type in which a product of T's is added up; its alpha and beta have this type too.
-template <class T>
-using Accumulator = std::conditional_t<std::is_same_v<T, double>, double, float>;
-
 /// cuBLAS's name for an element's type.
 template <class T>
 constexpr cudaDataType data_type() {
@@ -70,10 +64,10 @@ constexpr cudaDataType data_type() {
 /// a C in half precision is rounded once, at the end.
 template <class In, class Out>
 cublasStatus_t gemm(cublasHandle_t handle, cublasOperation_t a_operation,
-                    cublasOperation_t b_operation, int m, int n, int k,
-                    const Accumulator<In>* alpha, const In* a, int lda, const In* b, int ldb,
-                    const Accumulator<In>* beta, Out* c, int ldc) {
-  static_assert(std::is_same_v<Out, In> || (is_half<In> && std::is_same_v<Out, float>));
+                    cublasOperation_t b_operation, int m, int n, int k, const Wide<In>* alpha,
+                    const In* a, int lda, const In* b, int ldb, const Wide<In>* beta, Out* c,
+                    int ldc) {
+  static_assert(std::is_same_v<Out, In> || std::is_same_v<Out, Wide<In>>);
   if constexpr (std::is_same_v<In, float>) {
     return cublasSgemm(handle, a_operation, b_operation, m, n, k, alpha, a, lda, b, ldb, beta, c,
                        ldc);

@@ -76,13 +76,18 @@ void MetricsFile::run(const RunDescription& description, const Options& options)
 }
 
 void MetricsFile::step(const StepRecord& record) {
-  file_.write_line(line({{"event", "step"},
-                         {"step", record.step},
-                         {"epoch", record.epoch},
-                         {"loss", record.loss},
-                         {"learning_rate", record.learning_rate},
-                         {"samples", record.samples},
-                         {"seconds", record.seconds}}));
+  Json json{{"event", "step"},
+            {"step", record.step},
+            {"epoch", record.epoch},
+            {"loss", record.loss},
+            {"learning_rate", record.learning_rate},
+            {"samples", record.samples},
+            {"seconds", record.seconds}};
+  if (record.loss_scale > 0) {
+    json["loss_scale"] = record.loss_scale;
+    json["skipped"] = record.skipped;
+  }
+  file_.write_line(line(json));
 }
 
 void MetricsFile::gradient_difference(const GradientDifference& difference) {

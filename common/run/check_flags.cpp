@@ -18,7 +18,7 @@ template <class Exception>
 }  // namespace
 
 void check_flags(const Ranks& ranks, std::int64_t step, unsigned flags, unsigned raised_by,
-                 double loss) {
+                 double loss, double loss_scale) {
   if (ranks.size() == 1) raised_by = 1;
   const std::string where =
       " in step " + std::to_string(step) +
@@ -33,9 +33,9 @@ void check_flags(const Ranks& ranks, std::int64_t step, unsigned flags, unsigned
   add(non_finite_gradient, "gradient");
   add(non_finite_update, "update (learning rate times gradient)");
   if (what.empty()) return;
-  fail(ranks,
-       NonFiniteError("non-finite " + what + where +
-                      "; the weights are those of the step before. A smaller --lr may help."));
+  fail(ranks, NonFiniteError("non-finite " + what + where +
+                             "; the weights are those of the step before. A smaller " +
+                             (loss_scale > 1 ? "--loss-scale" : "--lr") + " may help."));
 }
 
 }  // namespace ddp

@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <exception>
 #include <iostream>
 #include <new>
@@ -45,6 +46,15 @@ void print_traffic(const TrainingResult& result) {
   }
 }
 
+// With halves: where it is not 1 all the time.
+std::string loss_scale_text(const std::vector<StepRecord>& steps) {
+  const auto unscaled = [](const StepRecord& step) { return step.loss_scale <= 1; };
+  if (std::all_of(steps.begin(), steps.end(), unscaled)) return {};
+  const auto skipped = [](const StepRecord& step) { return step.skipped; };
+  return fmt::format("{} in the last step; {} steps skipped", steps.back().loss_scale,
+                     std::count_if(steps.begin(), steps.end(), skipped));
+}
+
 void print(const TrainingResult& result) {
   const auto row = [](std::string_view name, const std::string& value) {
     fmt::print("{:<20} {}\n", name, value);
@@ -57,6 +67,8 @@ void print(const TrainingResult& result) {
     row("last loss", fmt::format("{:.6f}", result.steps.back().loss));
   }
   row("test loss", fmt::format("{:.6f}", result.test.loss));
+  if (const std::string scale = loss_scale_text(result.steps); !scale.empty())
+    row("loss scale", scale);
   if (result.test.accuracy == result.test.accuracy) {  // NaN where the data has no labels
     row("test accuracy", fmt::format("{:.4f}", result.test.accuracy));
   }

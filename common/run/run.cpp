@@ -173,10 +173,18 @@ struct Run<T>::Impl {
     const auto& [note, scalars, seconds] = arrival;
     const double loss = static_cast<double>(scalars.loss_sum) / note.samples;
     failed = true;  // unless the check comes back
-    check_flags(ranks, note.step, scalars.flags, scalars.raised_by, loss);
+    check_flags(ranks, note.step, scalars.flags, scalars.raised_by, loss,
+                static_cast<double>(scalars.loss_scale));
     failed = false;
     if (scalars.stop != 0) last_step = std::min(last_step, note.step + lead);
-    const StepRecord record{note.step, note.epoch, loss, note.learning_rate, note.samples, seconds};
+    const StepRecord record{note.step,
+                            note.epoch,
+                            loss,
+                            note.learning_rate,
+                            note.samples,
+                            seconds,
+                            static_cast<double>(scalars.loss_scale),
+                            scalars.skip != 0};
     steps.push_back(record);
     if (metrics) metrics->step(record);
     progress.step(record);

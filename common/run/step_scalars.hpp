@@ -19,10 +19,13 @@ struct StepScalars {
   T loss_sum;       ///< sum over the samples, not yet divided
   T correct;        ///< number of samples whose largest output is the label's
   T gradient_norm;  ///< of all parameters together, before clipping; only with clipping
+  unsigned skip;    ///< not 0: the step leaves the weights as they are, which is no failure
   unsigned flags;   ///< StepFlag bits
   unsigned raised_by =
       0;              ///< 1 + the first rank that raised a flag; 0 where none did, or all together
   unsigned stop = 0;  ///< not 0: a rank was asked to stop the run
+  T loss_scale = 0;   ///< what the gradient was multiplied by on its way; 0 before stage 06
+  T applied = 0;      ///< steps so far that changed the weights, without this one; from stage 06
 };
 
 }  // namespace ddp
