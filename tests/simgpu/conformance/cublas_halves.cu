@@ -219,11 +219,13 @@ TEST_CASE_METHOD(HalfProductTest, "wrong arguments of a product of halves", "[cu
   CHECK(as_floats(read_back(data)) == std::vector<float>(12, 1));
 }
 
-__global__ void fill(half* values, float value) { values[threadIdx.x] = value; }
+__global__ void fill(half* values, float value) {
+  values[blockIdx.x * blockDim.x + threadIdx.x] = value;
+}
 
 TEST_CASE("products of halves run in order in their streams, also when a handle changes streams",
           "[cublas]") {
-  constexpr int size = 16, count = size * size, rounds = 20;
+  constexpr int size = 192, count = size * size, rounds = 20;
   const cuda::Stream streams[2];
   const cuda::Blas blas(streams[0]);
   const float one = 1, zero = 0;
@@ -237,17 +239,18 @@ TEST_CASE("products of halves run in order in their streams, also when a handle 
     for (int i = 0; i < 2; ++i) {
       cuda::check(cublasSetStream(blas, streams[i]));
       const half* const input = inputs[i].data();
-      cuda::launch<fill>({streams[i], 1, count}, inputs[i].data(), static_cast<float>(i + round));
+      cuda::launch<fill>({streams[i], size, size}, inputs[i].data(),
+                         static_cast<float>(i + 1 + round % 2));
       CHECK(cuda::gemm(blas, CUBLAS_OP_N, CUBLAS_OP_T, size, size, size, &one, input, size, input,
                        size, &one, sums[i].data(), size) == CUBLAS_STATUS_SUCCESS);
       CHECK(cuda::gemm(blas, CUBLAS_OP_N, CUBLAS_OP_N, size, 1, size, &one, input, size, input,
                        size, &zero, last[i].data(), size) == CUBLAS_STATUS_SUCCESS);
     }
-  // The sums of the squares from 1 to 20 and from 2 to 21, and the last squares, each 16 times.
-  CHECK(read_back(sums[0]) == std::vector<float>(count, 16 * 2870));
-  CHECK(read_back(sums[1]) == std::vector<float>(count, 16 * 3310));
-  CHECK(as_floats(read_back(last[0])).front() == 16 * 400);
-  CHECK(as_floats(read_back(last[1])).front() == 16 * 441);
+  // Ten rounds each with 1 and 2, or 2 and 3: their squares, times the 192 terms.
+  CHECK(read_back(sums[0]) == std::vector<float>(count, 10 * (1 + 4) * size));
+  CHECK(read_back(sums[1]) == std::vector<float>(count, 10 * (4 + 9) * size));
+  CHECK(as_floats(read_back(last[0])).front() == 1 * size);
+  CHECK(as_floats(read_back(last[1])).front() == 4 * size);
 }
 
 TEST_CASE("the math mode forbids reduced precision, beside another mode", "[cublas]") {
