@@ -57,7 +57,7 @@ expect_test(small_memory SIMGPU_MEMORY_MB=64 --passes --text " 64 MiB,")
 expect_test(hopper "" --passes --text "0: .* MiB, compute capability 9\\.0\n")
 expect_test(without_bfloat16 SIMGPU_COMPUTE_CAPABILITY=7.5 --passes
   --text "7: .* MiB, compute capability 7\\.5\n")
-foreach(wrong IN ITEMS 7.2 8 8. 8.10 8.x 80 -9.0 100.0)
+foreach(wrong IN ITEMS 7.2 8 8.10 8.x)
   expect_test(wrong_capability_${wrong} SIMGPU_COMPUTE_CAPABILITY=${wrong} --fails
     --text "SIMGPU_COMPUTE_CAPABILITY=${wrong}: expected MAJOR.MINOR, at least 7.5")
 endforeach()
