@@ -24,7 +24,7 @@ if(DDP_SANITIZE STREQUAL "")  # a sanitizer's run takes too long to be repeated
   endforeach()
 endif()
 
-ddp_program(simgpu_simulator simulator/memory.cu conformance/skip.cpp)
+ddp_program(simgpu_simulator simulator/halves.cu simulator/memory.cu conformance/skip.cpp)
 target_compile_options(simgpu_simulator PRIVATE ${DDP_TEST_OPTIONS})
 target_precompile_headers(simgpu_simulator REUSE_FROM test_headers)
 target_link_libraries(simgpu_simulator PRIVATE common_cuda test_support Catch2::Catch2)
@@ -53,7 +53,14 @@ expect_test(visible_until_wrong CUDA_VISIBLE_DEVICES=1,9,2 --passes
   --text "devices: 1\n0: Simulated GPU 1 ")
 expect_test(visible_none CUDA_VISIBLE_DEVICES= --passes
   --text "cudaErrorNoDevice\ndevices: 0\ncudaMalloc: cudaErrorNoDevice\n")
-expect_test(small_memory SIMGPU_MEMORY_MB=64 --passes --text " 64 MiB\n")
+expect_test(small_memory SIMGPU_MEMORY_MB=64 --passes --text " 64 MiB,")
+expect_test(hopper "" --passes --text "0: .* MiB, compute capability 9\\.0\n")
+expect_test(without_bfloat16 SIMGPU_COMPUTE_CAPABILITY=7.5 --passes
+  --text "7: .* MiB, compute capability 7\\.5\n")
+foreach(wrong IN ITEMS 7.2 8 8.10 8.x)
+  expect_test(wrong_capability_${wrong} SIMGPU_COMPUTE_CAPABILITY=${wrong} --fails
+    --text "SIMGPU_COMPUTE_CAPABILITY=${wrong}: expected MAJOR.MINOR, at least 7.5")
+endforeach()
 expect_test(wrong_devices SIMGPU_DEVICES=many --fails --text "SIMGPU_DEVICES=many: expected")
 expect_test(wrong_schedule SIMGPU_SCHEDULE=fast --fails --text "SIMGPU_SCHEDULE=fast: expected")
 expect_test(wrong_order SIMGPU_THREAD_ORDER=random --fails

@@ -1,4 +1,5 @@
-// Prints what the environment makes of the simulated host: how many devices, which, how large.
+// Prints what the environment makes of the simulated host: how many devices, which, how large, how
+// old.
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -14,6 +15,7 @@ int main() {
   for (int device = 0; device < devices; ++device) {
     cudaDeviceProp properties{};
     if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) return 1;
-    std::printf("%d: %s, %zu MiB\n", device, properties.name, properties.totalGlobalMem >> 20);
+    std::printf("%d: %s, %zu MiB, compute capability %d.%d\n", device, properties.name,
+                properties.totalGlobalMem >> 20, properties.major, properties.minor);
   }
 }
