@@ -1,5 +1,7 @@
 #pragma once
 
+#include <cuda_runtime.h>
+
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -14,7 +16,7 @@ namespace ddp {
 /// The rate for the global batch, which is all that one update averages over: micro-batches times
 /// their size times the ranks. Linear: k times the batch, k times the rate (Goyal et al. 2017,
 /// arXiv:1706.02677, section 2.1). Square root: sqrt(k) times the rate keeps the variance of a step
-/// (Krizhevsky 2014, arXiv:1404.5997, section 5). With --lr it is that one, whatever the batch.
+/// (Krizhevsky 2014, arXiv:1404.5997). With --lr it is that one, whatever the batch.
 inline double target_rate(const Options& options) {
   double rate = options.base_learning_rate.value_or(options.learning_rate);
   if (!options.base_learning_rate) return rate;
@@ -69,23 +71,22 @@ inline RateSchedule rate_schedule(const Options& options, int training_samples) 
 /// The rate of an update, counted from 1: an update, and no micro-batch; where steps can be
 /// skipped, one that is applied. None is 0, which would be a step for nothing: warm-up begins one
 /// part above warmup_from, and the cosine would reach 0 one update after the last.
-inline double learning_rate(const RateSchedule& schedule, std::int64_t update) {
+__host__ __device__ inline double learning_rate(const RateSchedule& schedule, std::int64_t update) {
   // [exercise 7.2] Before update W the rate goes up by equal amounts, to the target in update W.
   if (update < schedule.warmup_steps) {
     const double part = static_cast<double>(update) / static_cast<double>(schedule.warmup_steps);
     return schedule.warmup_from + part * (schedule.target - schedule.warmup_from);
   }
   // [/exercise]
-  const std::int64_t first_full = std::max<std::int64_t>(1, schedule.warmup_steps);
-  switch (schedule.kind) {
-    case Schedule::constant:
-      break;
-    case Schedule::step:
-      return schedule.target * std::pow(schedule.decay_factor, (update - 1) / schedule.decay_every);
-    case Schedule::cosine:
-      const double part = static_cast<double>(update - first_full) /
-                          static_cast<double>(schedule.total_steps + 1 - first_full);
-      return schedule.target * (1 + std::cos(std::numbers::pi * part)) / 2;
+  if (schedule.kind == Schedule::step) {
+    const std::int64_t drops = (update - 1) / schedule.decay_every;
+    return schedule.target * std::pow(schedule.decay_factor, static_cast<double>(drops));
+  }
+  if (schedule.kind == Schedule::cosine) {
+    const std::int64_t full = schedule.warmup_steps > 1 ? schedule.warmup_steps : 1;
+    const double part =
+        static_cast<double>(update - full) / static_cast<double>(schedule.total_steps + 1 - full);
+    return schedule.target * (1 + std::cos(std::numbers::pi * part)) / 2;
   }
   return schedule.target;
 }

@@ -3,6 +3,7 @@
 #include "01_single_gpu/loss.cuh"
 #include "01_single_gpu/model.cuh"
 #include "01_single_gpu/reductions.cuh"
+#include "01_single_gpu/training_state.hpp"
 #include "02_grad_accum/accumulator.cuh"
 #include "02_grad_accum/gradient_check.cuh"
 #include "03_naive_allreduce/evaluate_share.cuh"
@@ -32,7 +33,7 @@ TrainingResult train_in(const Options& options, const mpi::Communicator& ranks) 
   StepScalars<T>* scalars = run.scalars(stream);
   StepReducer<T> reducer(options, parameters, scalars, ranks, run.simulated(), stream);
   if (!options.no_broadcast) broadcast_parameters(parameters, ranks, stream);
-  run.track(sgd.state(parameters), stream);
+  run.track(training_state(parameters, sgd, {sgd.state()}), stream);
   const RateSchedule schedule = rate_schedule(options, run.training_data().size());
   const ReplicaCheck<T> replicas(options, parameters, ranks, stream);
 
@@ -51,10 +52,9 @@ TrainingResult train_in(const Options& options, const mpi::Communicator& ranks) 
 
     check_finite(parameters.gradients(), scalars, stream);
     clipper.clip(parameters.gradients(), scalars, stream);
-    const double rate = learning_rate(schedule, step.number);
-    sgd.step(parameters, rate, scalars, stream);
+    sgd.step(parameters, schedule, scalars, stream);
 
-    run.record(step, scalars, rate, stream);
+    run.record(step, scalars, stream);
     replicas.after(step.number);
   }
 

@@ -176,7 +176,8 @@ struct Run<T>::Impl {
     check_flags(ranks, note.step, scalars.flags, scalars.raised_by, loss);
     failed = false;
     if (scalars.stop != 0) last_step = std::min(last_step, note.step + lead);
-    const StepRecord record{note.step, note.epoch, loss, note.learning_rate, note.samples, seconds};
+    const double rate = scalars.learning_rate > 0 ? scalars.learning_rate : note.learning_rate;
+    const StepRecord record{note.step, note.epoch, loss, rate, note.samples, seconds};
     steps.push_back(record);
     if (metrics) metrics->step(record);
     progress.step(record);

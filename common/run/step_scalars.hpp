@@ -23,6 +23,7 @@ struct StepScalars {
   unsigned raised_by =
       0;              ///< 1 + the first rank that raised a flag; 0 where none did, or all together
   unsigned stop = 0;  ///< not 0: a rank was asked to stop the run
+  double learning_rate = 0;  ///< of this step, where it is chosen on the device; 0 elsewhere
 };
 
 }  // namespace ddp

@@ -1,6 +1,7 @@
 // Both forms of momentum by hand, decay on several ranks, and the promise with rates that change.
 
 #include <cmath>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -8,6 +9,7 @@
 #include "01_single_gpu/loss.cuh"
 #include "01_single_gpu/model.cuh"
 #include "01_single_gpu/reductions.cuh"
+#include "01_single_gpu/sgd.cuh"
 #include "02_grad_accum/accumulator.cuh"
 #include "02_grad_accum/cut.hpp"
 #include "03_naive_allreduce/rank_cut.hpp"
@@ -28,6 +30,16 @@ const char* text(MomentumForm form) {
   return form == MomentumForm::gradient ? "gradient" : "velocity";
 }
 
+RateSchedule constant(double rate) {
+  return {.target = rate,
+          .warmup_from = 0,
+          .warmup_steps = 0,
+          .total_steps = 1,
+          .kind = Schedule::constant,
+          .decay_every = 1,
+          .decay_factor = 1};
+}
+
 // One weight and one bias with gradients of 1.
 template <class T>
 struct Toy {
@@ -38,13 +50,11 @@ struct Toy {
     for (const std::size_t p : {0, 1}) cuda::upload<T>(parameters.gradient(p).data(), one, stream);
   }
   double step(double rate) {
-    sgd.step(parameters, rate, scalars.data(), stream);
+    sgd.step(parameters, constant(rate), scalars.data(), stream);
     return static_cast<double>(cuda::download(parameters.value(0).data(), 1, stream)[0]);
   }
-  double last_rate() {
-    return static_cast<double>(
-        cuda::download(sgd.state(parameters).back().values.data(), 1, stream)[0]);
-  }
+  double updates() { return static_cast<double>(download(sgd.state().values, stream)[0]); }
+  double last_rate() { return static_cast<double>(download(sgd.state().values, stream)[1]); }
 
   cuda::Stream stream;
   ParameterStore<T> parameters;
@@ -88,9 +98,31 @@ TEMPLATE_TEST_CASE("LR-03: a skipped update changes neither weights nor the rate
     toy.scalars.write({T(0), T(0), T(0), non_finite_gradient});
     CHECK(close<T>(toy.step(0.7), -0.1));
     CHECK(close<T>(toy.last_rate(), 0.1));
+    CHECK(toy.updates() == 1);
     toy.scalars.write({});
     CHECK(close<T>(toy.step(0.2), -0.48));
+    CHECK(toy.updates() == 2);
   }
+}
+
+TEMPLATE_TEST_CASE("LR-01: a skipped update does not advance the schedule, and the rate is told",
+                   "", float, double) {
+  using T = TestType;
+  Options options;
+  options.momentum = 0;
+  Toy<T> toy(options);
+  RateSchedule ramp = constant(0.2);
+  ramp.warmup_steps = 5;
+  const auto step = [&](unsigned flags) {
+    toy.scalars.write({T(0), T(0), T(0), flags});
+    toy.sgd.step(toy.parameters, ramp, toy.scalars.data(), toy.stream);
+    return toy.scalars.read(toy.stream).learning_rate;
+  };
+  CHECK(close<double>(step(0), 0.04));
+  CHECK(close<double>(step(non_finite_gradient), 0.08));
+  CHECK(close<double>(step(0), 0.08));
+  CHECK(close<double>(step(0), 0.12));
+  CHECK(close<T>(static_cast<double>(download(toy.parameters.value(0), toy.stream)[0]), -0.24));
 }
 
 TEMPLATE_TEST_CASE("FA-03: the velocity form keeps what an update would make non-finite", "", float,
@@ -121,9 +153,9 @@ TEMPLATE_TEST_CASE("The velocity form updates every element of sizes that are no
     options.momentum_form = MomentumForm::velocity;
     const DeviceScalars<T> scalars;
     const MomentumSgd<T> sgd(options, store, stream);
-    sgd.step(store, 0.5, scalars.data(), stream);          // v = 1
-    sgd.step(store, 1, scalars.data(), stream);            // v = 0.5 * 2 * 1 + 2
-    std::vector<T> expected(store.values().size(), T(0));  // padding stays zero
+    sgd.step(store, constant(0.5), scalars.data(), stream);  // v = 1
+    sgd.step(store, constant(1), scalars.data(), stream);    // v = 0.5 * 2 * 1 + 2
+    std::vector<T> expected(store.values().size(), T(0));    // padding stays zero
     for (const Parameter& p : store.parameters()) {
       std::fill_n(expected.begin() + static_cast<std::ptrdiff_t>(p.offset), p.count, T(-4));
     }
@@ -166,7 +198,7 @@ std::vector<double> decayed(Options options) {
     accumulator.add(micro, step, scalars.data(), stream);
   }
   reducer.finish(false);
-  sgd.step(parameters, 1, scalars.data(), stream);
+  sgd.step(parameters, constant(1), scalars.data(), stream);
   return {static_cast<double>(download(parameters.value(0), stream)[0]),
           static_cast<double>(download(parameters.value(1), stream)[0])};
 }
@@ -221,9 +253,9 @@ void check_rates(const TrainingResult& result) {
   }
 }
 
-// One GPU with micro-batches, at the rates that a run has reported.
-template <class T>
-TrainingResult one_gpu(const Options& options, const std::vector<StepRecord>& rates) {
+// One GPU with micro-batches: the loop of stage 02 with an `update(scalars)` of its own.
+template <class T, class MakeUpdate>
+TrainingResult one_gpu(const Options& options, const MakeUpdate& make_update) {
   const int micro_batch = micro_batch_size(options);
   Run<T> run("one GPU", options, micro_batch_cut(options), micro_batch);
   const cuda::Stream stream;
@@ -232,9 +264,8 @@ TrainingResult one_gpu(const Options& options, const std::vector<StepRecord>& ra
   const Loss<T> loss(options.loss, options.layers.back(), micro_batch);
   GradientAccumulator<T> accumulator(options, parameters, leaf_count(options));
   const GradientClipper<T> clipper(options.clip_norm, parameters.gradients().size());
-  const MomentumSgd<T> sgd(options, parameters, stream);
+  auto update = make_update(parameters, run.training_data().size(), stream);
   StepScalars<T>* scalars = run.scalars(stream);
-  std::size_t next = 0;
   for (const Step& step : run.steps()) {
     clear_sums(scalars, stream);
     for (const MicroBatch& micro : step.micro_batches) {
@@ -245,13 +276,40 @@ TrainingResult one_gpu(const Options& options, const std::vector<StepRecord>& ra
       accumulator.add(micro, step, scalars, stream);
     }
     clipper.clip(parameters.gradients(), scalars, stream);
-    const double rate = rates.at(next++).learning_rate;
-    sgd.step(parameters, rate, scalars, stream);
-    run.record(step, scalars, rate, stream);
+    update(scalars);
+    run.record(step, scalars, stream);
   }
   const auto all = all_samples(run.test_data());
   return run.finish(parameters.value_views(), evaluate(model, loss, run.test_data(), all, stream),
                     stream);
+}
+
+// By the optimizer of stage 01, at the rates that a run has reported.
+template <class T>
+TrainingResult at_rates(const Options& options, const std::vector<StepRecord>& rates) {
+  return one_gpu<T>(options, [&](const ParameterStore<T>& parameters, int, cudaStream_t stream) {
+    const auto sgd = std::make_shared<Sgd<T>>(options, parameters, stream);
+    return
+        [&parameters, &rates, sgd, stream, next = std::size_t{0}](StepScalars<T>* scalars) mutable {
+          sgd->step(parameters, rates.at(next++).learning_rate, scalars, stream);
+        };
+  });
+}
+template <class T>
+TrainingResult by_schedule(const Options& options) {
+  return one_gpu<T>(
+      options, [&](const ParameterStore<T>& parameters, int samples, cudaStream_t stream) {
+        const auto sgd = std::make_shared<MomentumSgd<T>>(options, parameters, stream);
+        const RateSchedule schedule = rate_schedule(options, samples);
+        return [&parameters, sgd, schedule, stream](StepScalars<T>* scalars) {
+          sgd->step(parameters, schedule, scalars, stream);
+        };
+      });
+}
+template <class T>
+TrainingResult on_one(const Options& options, const std::vector<StepRecord>& rates) {
+  return options.momentum_form == MomentumForm::gradient ? at_rates<T>(options, rates)
+                                                         : by_schedule<T>(options);
 }
 
 TEST_CASE("GA-03 A: with rates that change, N GPUs give the bits of one with N micro-batches") {
@@ -267,8 +325,8 @@ TEST_CASE("GA-03 A: with rates that change, N GPUs give the bits of one with N m
         check_rates(many);
         options.micro_batch = options.global_batch / world().size();
         const TrainingResult one = precision == Precision::fp64
-                                       ? one_gpu<double>(options, many.steps)
-                                       : one_gpu<float>(options, many.steps);
+                                       ? on_one<double>(options, many.steps)
+                                       : on_one<float>(options, many.steps);
         // Real NCCL has an order of addition of its own.
         if (kind == AllReduceKind::nccl && !many.simulated && world().size() > 2) continue;
         for (std::size_t i = 0; i < steps; ++i) CHECK(many.steps[i].loss == one.steps[i].loss);
@@ -291,7 +349,7 @@ TEST_CASE("GA-03 B: in fp64 both forms give the losses of one GPU within 1e-12")
     options.momentum_form = form;
     const TrainingResult many = scaling_rules::train(options, world());
     check_rates(many);
-    if (one.steps.empty()) one = one_gpu<double>(options, many.steps);  // in the gradient form
+    if (one.steps.empty()) one = at_rates<double>(options, many.steps);  // in the gradient form
     for (std::size_t i = 0; i < steps; ++i) {
       CHECK(std::abs(many.steps[i].loss - one.steps[i].loss) <= 1e-12 * one.steps[i].loss);
     }
