@@ -4,15 +4,14 @@
 #include <vector>
 
 #include "01_single_gpu/parameter_store.hpp"
-#include "01_single_gpu/sgd.cuh"
 #include "common/run/checkpoint.hpp"
 
 namespace ddp {
 
 /// What a run needs to go on as if it had not stopped: parameters as `model.NAME`, their velocities
 /// as `optimizer.NAME`, and `more`. Views, not copies.
-template <class T>
-std::vector<NamedBuffer<T>> training_state(const ParameterStore<T>& store, const Sgd<T>& sgd,
+template <class T, class Optimizer>
+std::vector<NamedBuffer<T>> training_state(const ParameterStore<T>& store, const Optimizer& sgd,
                                            std::vector<NamedBuffer<T>> more = {}) {
   std::vector<NamedBuffer<T>> state = std::move(more);
   for (const Parameter& p : store.parameters()) {

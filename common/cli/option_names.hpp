@@ -43,6 +43,15 @@ inline constexpr std::array<std::pair<std::string_view, MpiBuffers>, 3> choices<
 template <>
 inline constexpr std::array<std::pair<std::string_view, ReduceType>, 2> choices<ReduceType> = {
     {{"fp32", ReduceType::fp32}, {"same", ReduceType::same}}};
+template <>
+inline constexpr std::array<std::pair<std::string_view, Scaling>, 3> choices<Scaling> = {
+    {{"linear", Scaling::linear}, {"sqrt", Scaling::sqrt}, {"none", Scaling::none}}};
+template <>
+inline constexpr std::array<std::pair<std::string_view, Schedule>, 3> choices<Schedule> = {
+    {{"constant", Schedule::constant}, {"step", Schedule::step}, {"cosine", Schedule::cosine}}};
+template <>
+inline constexpr std::array<std::pair<std::string_view, MomentumForm>, 2> choices<MomentumForm> = {
+    {{"gradient", MomentumForm::gradient}, {"velocity", MomentumForm::velocity}}};
 
 template <class Choice>
 constexpr std::string_view name_of(Choice choice) {

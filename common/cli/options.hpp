@@ -27,6 +27,9 @@ struct LossScaleRule {
 
   bool dynamic() const { return floor < ceiling; }
 };
+enum class Scaling { linear, sqrt, none };
+enum class Schedule { constant, step, cosine };
+enum class MomentumForm { gradient, velocity };
 
 /// Everything a run is told from outside. The defaults are those of the command line.
 struct Options {
@@ -46,6 +49,18 @@ struct Options {
   double clip_norm = 0;     ///< largest global gradient norm; 0 means no clipping
   std::uint64_t seed = 1;
   bool shuffle = true;
+
+  std::optional<double>
+      base_learning_rate;  ///< at base_batch; without it learning_rate is the rate
+  int base_batch = 64;
+  Scaling scaling = Scaling::linear;  ///< from base_batch to global_batch
+  std::int64_t warmup_steps = 0;      ///< in which the rate grows, the last of them at its target
+  double warmup_epochs = 0;           ///< the same in epochs; one of the two
+  double warmup_from = 0;             ///< the rate that the ramp begins at, before the first step
+  Schedule schedule = Schedule::constant;  ///< after the warm-up
+  double decay_every_epochs = 0;           ///< Schedule::step, counted from the first step
+  double decay_factor = 0.1;
+  MomentumForm momentum_form = MomentumForm::gradient;
 
   int micro_batch = 0;  ///< at most so many samples in one pass; 0: all that there are
   Accumulate accumulate = Accumulate::running;

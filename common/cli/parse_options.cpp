@@ -13,6 +13,7 @@
 #include "common/cli/option_table.hpp"
 #include "common/cli/parse_values.hpp"
 #include "common/cli/precision_options.hpp"
+#include "common/cli/rate_options.hpp"
 #include "common/errors.hpp"
 #include "common/io/version.hpp"
 
@@ -56,7 +57,7 @@ void add_model_options(OptionTable& table, Options& options, int stage) {
             });
 }
 
-void add_training_options(OptionTable& table, Options& options) {
+void add_training_options(OptionTable& table, Options& options, int stage) {
   const Options defaults;
   table.add(Shown::in_help, "--global-batch", "N", defaults.global_batch,
             "samples in one step, over all ranks", [&](const std::string& text) {
@@ -71,10 +72,12 @@ void add_training_options(OptionTable& table, Options& options) {
             "steps in total; wins over --epochs", [&](const std::string& text) {
               options.steps = parse_integer("--steps", text, 0, most_steps);
             });
-  table.add(Shown::in_help, "--lr", "X", defaults.learning_rate, "learning rate",
-            [&](const std::string& text) {
-              options.learning_rate = parse_number("--lr", text, NumberRange::positive);
-            });
+  if (stage < 7) {  // where it is one of several options
+    table.add(Shown::in_help, "--lr", "X", defaults.learning_rate, "learning rate",
+              [&](const std::string& text) {
+                options.learning_rate = parse_number("--lr", text, NumberRange::positive);
+              });
+  }
   table.add(Shown::in_help_all, "--momentum", "X", defaults.momentum,
             "of the optimizer, 0 for none", [&](const std::string& text) {
               options.momentum = parse_number("--momentum", text, NumberRange::below_one);
@@ -251,6 +254,7 @@ Options defaults_of(int stage) {
     options.layers = {784, 512, 512, 512, 512, 512, 512, 512, 512, 10};
     options.bucket_mb = 1;
   }
+  if (stage >= 7) options.base_learning_rate = 0.0125;  // at 64, so 0.05 at 256, as before
   return options;
 }
 
@@ -271,7 +275,9 @@ std::optional<Options> parse_options(int argc, const char* const* argv, std::str
   OptionTable table(fmt::format("{}: trains an MLP and prints how well it does.", stage),
                     std::string(stage));
   add_model_options(table, options, number);
-  add_training_options(table, options);
+  add_training_options(table, options, number);
+  std::optional<RateOptions> rate;
+  if (number >= 7) rate.emplace(table, options);
   table.add_flag(Shown::in_help_all, "--no-shuffle", no_shuffle, "keep the order of the data set");
   if (number >= 2) add_accumulation_options(table, options);
   if (number >= 3) add_rank_options(table, options, number);
@@ -288,6 +294,7 @@ std::optional<Options> parse_options(int argc, const char* const* argv, std::str
   options.shuffle = !no_shuffle;
   check_together(options);
   if (precision) precision->complete();
+  if (rate) rate->check();
   return options;
 }
 

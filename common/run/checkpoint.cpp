@@ -32,6 +32,7 @@ std::map<std::string, std::string> deciding_options(const Options& options) {
           {"precision", std::string(name_of(options.precision))},
           {"global-batch", std::to_string(options.global_batch)},
           {"momentum", fmt::format("{}", options.momentum)},
+          {"momentum-form", std::string(name_of(options.momentum_form))},
           {"weight-decay", fmt::format("{}", options.weight_decay)},
           {"clip-norm", fmt::format("{}", options.clip_norm)},
           {"seed", std::to_string(options.seed)},

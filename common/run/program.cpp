@@ -55,6 +55,18 @@ std::string loss_scale_text(const std::vector<StepRecord>& steps) {
                      std::count_if(steps.begin(), steps.end(), skipped));
 }
 
+// Where it changes.
+std::string rates_text(const std::vector<StepRecord>& steps) {
+  const auto less = [](const StepRecord& a, const StepRecord& b) {
+    return a.learning_rate < b.learning_rate;
+  };
+  const auto [least, most] = std::minmax_element(steps.begin(), steps.end(), less);
+  if (least == steps.end() || least->learning_rate == most->learning_rate) return {};
+  return fmt::format("{:g} in step {}, at most {:g} (step {}), {:g} in step {}",
+                     steps.front().learning_rate, steps.front().step, most->learning_rate,
+                     most->step, steps.back().learning_rate, steps.back().step);
+}
+
 void print(const TrainingResult& result) {
   const auto row = [](std::string_view name, const std::string& value) {
     fmt::print("{:<20} {}\n", name, value);
@@ -66,6 +78,8 @@ void print(const TrainingResult& result) {
     row("first loss", fmt::format("{:.6f}", result.steps.front().loss));
     row("last loss", fmt::format("{:.6f}", result.steps.back().loss));
   }
+  if (const std::string rates = rates_text(result.steps); !rates.empty())
+    row("learning rate", rates);
   row("test loss", fmt::format("{:.6f}", result.test.loss));
   if (const std::string scale = loss_scale_text(result.steps); !scale.empty())
     row("loss scale", scale);

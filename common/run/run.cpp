@@ -177,10 +177,11 @@ struct Run<T>::Impl {
                 static_cast<double>(scalars.loss_scale));
     failed = false;
     if (scalars.stop != 0) last_step = std::min(last_step, note.step + lead);
+    const double rate = scalars.learning_rate > 0 ? scalars.learning_rate : note.learning_rate;
     const StepRecord record{note.step,
                             note.epoch,
                             loss,
-                            note.learning_rate,
+                            rate,
                             note.samples,
                             seconds,
                             static_cast<double>(scalars.loss_scale),

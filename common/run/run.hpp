@@ -101,6 +101,11 @@ class Run {
   void record(const Step& step, const StepScalars<T>* scalars, double learning_rate,
               const cuda::Stream& compute);
 
+  /// The same where the rate is in `scalars`, too.
+  void record(const Step& step, const StepScalars<T>* scalars, const cuda::Stream& compute) {
+    record(step, scalars, 0, compute);
+  }
+
   /// Notes how far the step's gradient is from that of one rank and one pass (--check-gradients).
   void record(const GradientDifference& difference);
 

@@ -26,6 +26,7 @@ struct StepScalars {
   unsigned stop = 0;  ///< not 0: a rank was asked to stop the run
   T loss_scale = 0;   ///< what the gradient was multiplied by on its way; 0 before stage 06
   T applied = 0;      ///< steps so far that changed the weights, without this one; from stage 06
+  double learning_rate = 0;  ///< of this step, where it is chosen on the device; 0 elsewhere
 };
 
 }  // namespace ddp
