@@ -60,8 +60,9 @@ std::string rates_text(const std::vector<StepRecord>& steps) {
   const auto less = [](const StepRecord& a, const StepRecord& b) {
     return a.learning_rate < b.learning_rate;
   };
-  const auto [least, most] = std::minmax_element(steps.begin(), steps.end(), less);
-  if (least == steps.end() || least->learning_rate == most->learning_rate) return {};
+  const auto least = std::min_element(steps.begin(), steps.end(), less);
+  const auto most = std::max_element(steps.begin(), steps.end(), less);
+  if (steps.empty() || least->learning_rate == most->learning_rate) return {};
   return fmt::format("{:g} in step {}, at most {:g} (step {}), {:g} in step {}",
                      steps.front().learning_rate, steps.front().step, most->learning_rate,
                      most->step, steps.back().learning_rate, steps.back().step);
