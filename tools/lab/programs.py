@@ -45,7 +45,7 @@ def run_once(root, program, test, ranks):
                    str(test.limit), *command]
     begin = time.monotonic()
     status, output = run(command, test.limit + (15 if ranks else 0), clean_environment(
-        DDP_TEST_TIME_LIMIT=str(ONE_TEST), OMPI_MCA_mpi_yield_when_idle="1", **test.variables))
+        DDP_TEST_TIME_LIMIT=str(ONE_TEST), DDP_STOP_AT_FIRST_FAILURE="1", OMPI_MCA_mpi_yield_when_idle="1", **test.variables))
     seconds = time.monotonic() - begin
     verdict, reason = _verdict(status, output)
     late = status is None or "the job is ended" in output or "is not done after" in output
