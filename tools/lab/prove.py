@@ -1,7 +1,7 @@
 """Proves a lab: each gap fails with its name, each solution passes, each planted mistake is caught.
 
-A mistake is caught if the exercise's tests fail with the message that tests/mutants says, and if a
-symptom of the exercise tells the student what it usually means. Mistakes in files that a student
+A mistake is caught if the exercise's tests fail with the message that tests/mutants says, and if
+the student is told what it usually means, by a symptom that is there for this mistake. Mistakes in files that a student
 does not have are left to ./course mutants.
 """
 
@@ -21,8 +21,9 @@ def _found(message, output):
     return re.search(message, output) or re.search(message, flat(output))
 
 
-def _failed_as(result, message, symptoms=True):
-    """What is wrong with a result that should have failed with a message; "ok" if nothing is."""
+def _failed_as(result, message, meanings):
+    """What is wrong with a result that should have failed with a message, explained by one of
+    `meanings`; "ok" if nothing is."""
     if result.verdict == "blocked":
         return f"blocked: {result.reason}"
     if result.verdict == "pass":
@@ -31,8 +32,10 @@ def _failed_as(result, message, symptoms=True):
         return f"DOES NOT COMPILE: {result.output.strip().splitlines()[0] if result.output else ''}"
     if not _found(message, result.output):
         return "OTHER MESSAGE"
-    if symptoms and not result.meanings:
-        return "NO SYMPTOM FITS"
+    if not meanings:
+        return "NO SYMPTOM IS FOR IT"
+    if not set(meanings) & set(result.meanings):
+        return "OTHER SYMPTOM: " + "; ".join(result.meanings)
     return "ok"
 
 
@@ -64,7 +67,8 @@ class Prover:
                  for path, text in self.reference.items()}
         result = self._check(exercise, files)
         wanted = f"exercise {re.escape(exercise.number)} is not implemented"
-        self._row(exercise, "stub fails", _failed_as(result, wanted), result)
+        gap = [s.means for s in self.common if re.search(s.see, "exercise 1.1 is not implemented")]
+        self._row(exercise, "stub fails", _failed_as(result, wanted, gap), result)
 
     def solution(self, exercise):
         result = self._check(exercise, dict(self.reference))
@@ -86,7 +90,8 @@ class Prover:
                 self._row(exercise, name, str(problem))
                 continue
             result = self._check(exercise, {**self.reference, mutant["file"]: text})
-            self._row(exercise, name, _failed_as(result, mutant["message"]), result)
+            means = [s.means for s in (*exercise.symptoms, *self.common) if name in s.mutants]
+            self._row(exercise, name, _failed_as(result, mutant["message"], means), result)
 
     def questions(self, exercise, tree):
         """No answers fail, those that a run gives pass, each wrong one is told as one."""

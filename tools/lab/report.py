@@ -40,7 +40,8 @@ def lines(result):
     if result.reason:
         yield from _wrapped(result.reason, "  ")
     for proof in result.proofs:
-        yield f"  compiled: your {proof.path} ({proof.checksum}), into {proof.objects} object files"
+        files = f"{proof.objects} object file{'s' * (proof.objects != 1)}"
+        yield f"  compiled: your {proof.path} ({proof.checksum}), into {files}"
     for run in result.runs:
         late = ", time limit" if run.timed_out else ""
         yield f"  {run.verdict}: {run.words} ({run.seconds:.1f} s{late})"

@@ -9,6 +9,7 @@
     [[exercise.symptom]]
     see       a regular expression, sought in the output of the tests, lines joined
     means     what such a result usually means
+    mutants   the planted mistakes (tests/mutants) that it has to explain
     [[exercise.question]]  in place of a gap; answers.py says what it has
 
 labs/common.toml has [[symptom]] entries for all exercises.
@@ -44,6 +45,7 @@ class Test:
 class Symptom:
     see: str
     means: str
+    mutants: tuple = ()
 
 
 @dataclass(frozen=True)
@@ -69,12 +71,13 @@ def _only(entry, needed, optional, where):
 
 def _symptoms(entries, where):
     for entry in entries:
-        _only(entry, {"see", "means"}, set(), f"{where}: a symptom")
+        _only(entry, {"see", "means"}, {"mutants"}, f"{where}: a symptom")
         try:
             re.compile(entry["see"])
         except re.error as error:
             raise Problem(f"{where}: {entry['see']}: {error}") from error
-    return tuple(Symptom(e["see"], " ".join(e["means"].split())) for e in entries)
+    return tuple(Symptom(e["see"], " ".join(e["means"].split()), tuple(e.get("mutants", [])))
+                 for e in entries)
 
 
 def _test(entry, where):
@@ -83,7 +86,7 @@ def _test(entry, where):
     return Test(**{**entry, **lists})
 
 
-def parse(text, where, question_keys=None):
+def parse(text, where):
     """The exercises of a lab, by number."""
     try:
         entries = tomllib.loads(text).get("exercise", [])
