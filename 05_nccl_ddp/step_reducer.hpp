@@ -62,7 +62,10 @@ class StepReducer {
   /// micro-batches follow whose gradients will be added: that is what PyTorch calls no_sync.
   GradientCallback during_backward(const Step& step, const MicroBatch& micro, bool stop) {
     step_ = step.number;
-    overlapping_ = reduced_with(step, micro) && overlap_ && warm_;
+    // [exercise 5.4] One all-reduce a bucket a step, of the sum of all micro-batches.
+    overlapping_ = micro.index + 1 == static_cast<int>(step.micro_batches.size());
+    // [/exercise]
+    overlapping_ = overlapping_ && overlap_ && warm_;
     if (!overlapping_) return {};
     pack_scalars(parameters_, scalars_, ranks_, stop, stream_);  // with the first bucket
     return [this](std::size_t parameter) { buckets_->ready(parameter); };
@@ -82,13 +85,6 @@ class StepReducer {
   const std::vector<Bucket>& plan() const { return buckets_->plan(); }
 
  private:
-  /// Whether the gradients are reduced with this micro-batch.
-  static bool reduced_with(const Step& step, const MicroBatch& micro) {
-    // [exercise 5.4] One all-reduce a bucket a step, of the sum of all micro-batches.
-    return micro.index + 1 == static_cast<int>(step.micro_batches.size());
-    // [/exercise]
-  }
-
   static constexpr double mebibyte = 1 << 20;
   static constexpr double longest_start_seconds = 120;
 
