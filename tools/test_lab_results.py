@@ -264,8 +264,8 @@ class Answers(unittest.TestCase):
     def test_the_truth_is_found_by_running_each_once(self):
         runs = []
 
-        def runner(program, ranks, *options):
-            runs.append((program, ranks, *options))
+        def runner(program, ranks, *options, variables):
+            runs.append((program, ranks, *options, variables))
             return SimpleNamespace(run={}, steps=[{"loss": 3.0}, {"loss": 2.0}],
                                    end={"parameter_checksum": "a"})
 

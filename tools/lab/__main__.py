@@ -3,6 +3,7 @@
 import argparse
 import os
 import sys
+import textwrap
 from pathlib import Path
 
 from mutant_list import Problem
@@ -64,7 +65,8 @@ def start(tree, options):
         made.append(answers.FILE)
     places = gaps(tree.root, stage)
     for number, exercise in exercises.items():
-        where = ", ".join(tree.name(p) for p in places.get(number, [answers.FILE]))
+        files = places.get(number, []) + ([answers.FILE] if exercise.questions else [])
+        where = ", ".join(map(tree.name, files))
         say(f"{number}  {exercise.title}: {where}")
     say(f"\n{len(made)} files made; those that were there stay as they are. Edit what stands between\n"
         f"the marker lines, then: ./course lab check {next(iter(exercises))}")
@@ -105,20 +107,20 @@ def check(tree, options):
 def hint(tree, options):
     _, exercise = stage_data.exercise_called(tree.root, options.what)
     number, text = Progress(tree).next_hint(exercise)
-    say(f"{exercise.number} {exercise.title}, hint {number} of {len(exercise.hints)}:\n{text}")
+    say(f"{exercise.number} {exercise.title}, hint {number} of {len(exercise.hints)}:")
+    say("\n".join(textwrap.wrap(text, report.WIDTH, break_on_hyphens=False)))
     return 0
 
 
 def reset(tree, options):
     stage, exercise = stage_data.exercise_called(tree.root, options.what)
+    done = tree.reset(stage, exercise.number)
     if exercise.questions:
         path = tree.folder / answers.FILE
         old = path.read_text() if path.is_file() else ""
         backup = tree.back_up(answers.FILE, old)
         tree.write(answers.FILE, answers.add_blanks(answers.without(old, exercise.number), [exercise]))
-        done = [(answers.FILE, backup)]
-    else:
-        done = tree.reset(stage, exercise.number)
+        done.append((answers.FILE, backup))
     for path, backup in done:
         say(f"{tree.name(path)}: {exercise.number} is as at the start; what was there: "
             f"{tree.name(backup)}")

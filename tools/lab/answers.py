@@ -4,7 +4,7 @@ Each [[exercise.question]] of a lab has `key`, `ask` and `kind`:
 
     same_bits   true or false: do the `runs` (two lists of options) of `program` end with one checksum?
     measured    a number: `value` ("end.test_accuracy", "step.-1.loss") of a run of `program` with
-                `options` on `ranks` ranks, to a relative `within`
+                `options` on `ranks` ranks with `variables`, to a relative `within`
     number      a number: `answer`, to a relative `within` (0)
     choice      one of `options`: `answer`
     prediction  anything: what counts is that it was written down
@@ -39,16 +39,20 @@ class Outcome:
     text: str  # what was said and what was found
 
 
+def _comment(text):
+    return textwrap.wrap(text, 98, initial_indent="# ", subsequent_indent="# ",
+                         break_on_hyphens=False)
+
+
 def blank(exercise):
     """The part of answers.toml for an exercise, without answers."""
     lines = ["", f'["{exercise.number}"]']
-    lines += textwrap.wrap(exercise.task, 98, initial_indent="# ", subsequent_indent="# ")
+    lines += _comment(exercise.task) if not exercise.tests else []
     for question in exercise.questions:
         ask = question["ask"]
         if question["kind"] == "choice":
             ask += " One of: " + ", ".join(f'"{option}"' for option in question["options"])
-        lines += textwrap.wrap(ask, 98, initial_indent="# ", subsequent_indent="# ")
-        lines.append(f'{question["key"]} = ""')
+        lines += ["", *_comment(ask), f'{question["key"]} = ""']
     return "\n".join(lines) + "\n"
 
 
@@ -95,23 +99,22 @@ class Truth:
     def __init__(self, runner):
         self.runner, self.done = runner, {}
 
-    def run(self, program, ranks, options):
-        key = json.dumps([program, ranks, options])
+    def run(self, question, options):
+        ranks, variables = question.get("ranks"), question.get("variables", {})
+        key = json.dumps([question["program"], ranks, variables, options])
         if key not in self.done:
-            self.done[key] = self.runner(program, ranks, *options)
+            self.done[key] = self.runner(question["program"], ranks, *options, variables=variables)
         return self.done[key]
 
     def of(self, question):
         """The right answer, or None where any will do."""
         kind = question["kind"]
-        ranks = question.get("ranks")
         if kind == "same_bits":
-            first, second = (self.run(question["program"], ranks, options).end["parameter_checksum"]
+            first, second = (self.run(question, options).end["parameter_checksum"]
                              for options in question["runs"])
             return first == second
         if kind == "measured":
-            return value_at(self.run(question["program"], ranks, question["options"]),
-                            question["value"])
+            return value_at(self.run(question, question["options"]), question["value"])
         if kind in ("number", "choice"):
             return question["answer"]
         if kind == "prediction":

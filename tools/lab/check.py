@@ -94,7 +94,7 @@ def check_files(root, build, exercise, files, mine, common, blamed):
 def check_exercise(tree, build, stage, exercise, common, stages=None):
     """Result of a student's exercise. `stages` are those that are taken from the student's tree."""
     result = Result(exercise.number, exercise.title, exercise.points, "fail")
-    if exercise.questions:
+    if not exercise.tests:
         return answers.check(tree, build, exercise, result)
     try:
         mine = tree.bodies(stage, exercise.number)
@@ -108,5 +108,8 @@ def check_exercise(tree, build, stage, exercise, common, stages=None):
             files |= tree.overlay(other, keep)
     except Problem as problem:
         return replace(result, reason=str(problem))
-    return check_files(tree.root, build, exercise, files, list(mine), common,
-                       [tree.folder / path for path in files])
+    result = check_files(tree.root, build, exercise, files, list(mine), common,
+                         [tree.folder / path for path in files])
+    if exercise.questions and result.verdict == "pass":
+        return answers.check(tree, build, exercise, result)
+    return result

@@ -90,7 +90,8 @@ def with_bodies(text, bodies, where="the file"):
 def stub(region, task, kernel=False):
     """The lines that a student finds in a region: the task, and a call that names the exercise."""
     indent = " " * region.indent
-    comment = textwrap.wrap(" ".join(task.split()), WIDTH - region.indent - 3)
+    comment = textwrap.wrap(" ".join(task.split()), WIDTH - region.indent - 3,
+                            break_on_hyphens=False)
     call = f'{"cuda::" if kernel else ""}not_implemented("{region.number}");'
     return (*(f"{indent}// {line}" for line in comment), indent + call)
 

@@ -10,7 +10,7 @@
     see       a regular expression, sought in the output of the tests, lines joined
     means     what such a result usually means
     mutants   the planted mistakes (tests/mutants) that it has to explain
-    [[exercise.question]]  in place of a gap; answers.py says what it has
+    [[exercise.question]]  in place of a gap, or beside it; answers.py says what it has
 
 labs/common.toml has [[symptom]] entries for all exercises.
 """
@@ -99,7 +99,7 @@ def parse(text, where):
               {"kernel", "tests", "symptom", "question"}, here)
         if len(entry["hints"]) != 3:
             raise Problem(f"{here} has {len(entry['hints'])} hints, not 3")
-        if bool(entry.get("tests")) == bool(entry.get("question")):
+        if not entry.get("tests") and not entry.get("question"):
             raise Problem(f"{here} needs tests or questions")
         if entry["number"] in found:
             raise Problem(f"{here} is there twice")
