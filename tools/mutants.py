@@ -80,7 +80,7 @@ def project_files(root):
         names = listed.split("\0")
     else:
         names = [str(p.relative_to(root)) for p in root.rglob("*")]
-        names = [n for n in names if n.split("/")[0] not in ("build", "runs", ".git")]
+        names = [n for n in names if n.split("/")[0] not in ("build", "runs", "my", ".git")]
     return sorted(name for name in names if name and (root / name).is_file())
 
 

@@ -49,7 +49,7 @@ class Lab(unittest.TestCase):
 
     def test_from_red_to_green(self):
         self.expect(2, ["./course lab start 04"], "check", "4.1")
-        self.expect(0, ["5 files made"], "start", "04")
+        self.expect(0, ["files made: 5"], "start", "04")
         self.assertNotIn("std::min", (self.tree / PLAN).read_text())
         self.expect(1, ["4.1 The chunk plan: FAIL, 0 of 2 points", "not written yet"], "check", "4.1")
         self.expect(2, ["4.1 has not passed yet"], "solution", "4.1")

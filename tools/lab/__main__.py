@@ -68,7 +68,7 @@ def start(tree, options):
         files = places.get(number, []) + ([answers.FILE] if exercise.questions else [])
         where = ", ".join(map(tree.name, files))
         say(f"{number}  {exercise.title}: {where}")
-    say(f"\n{len(made)} files made; those that were there stay as they are. Edit what stands between\n"
+    say(f"\nfiles made: {len(made)}; those that were there stay as they are. Edit what stands between\n"
         f"the marker lines, then: ./course lab check {next(iter(exercises))}")
     return 0
 

@@ -58,9 +58,9 @@ def run_tests(root, build, exercise, result, common, stop=True):
         return replace(
             result, verdict="fail", output=bad.output,
             failures=tuple(test_output.failures(bad.output)),
-            waits=tuple(test_output.waits(bad.output)) if bad.timed_out or "wait" in bad.output else (),
+            waits=tuple(test_output.waits(bad.output)),
             errors=tuple(test_output.errors(bad.output)),
-            meanings=tuple(symptoms.meanings(bad.output, (*exercise.symptoms, *common))))
+            meanings=tuple(symptoms.meanings(bad.output, exercise.symptoms, common)))
     if blocked or not runs:
         return replace(result, verdict="blocked",
                        reason=blocked.reason if blocked else "no test of it runs in this build")

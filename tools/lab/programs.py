@@ -1,5 +1,6 @@
 """Runs a test of an exercise: a program, once for each number of ranks, with a time limit."""
 
+import re
 import shutil
 import sys
 import time
@@ -49,7 +50,8 @@ def run_once(root, program, test, ranks):
     seconds = time.monotonic() - begin
     verdict, reason = _verdict(status, output)
     late = status is None or "the job is ended" in output or "is not done after" in output
-    return Run(words, ranks, verdict, output.replace(f"{root}/", ""), seconds,
+    output = re.sub(r"(\.\./)+(?=\w)", "", output.replace(f"{root}/", ""))  # paths from the root
+    return Run(words, ranks, verdict, output, seconds,
                verdict == "fail" and late, reason)
 
 

@@ -2,7 +2,7 @@
 
 import textwrap
 
-MOST_FAILURES = 3
+MOST_FAILURES = 2
 WIDTH = 100
 
 

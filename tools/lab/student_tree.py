@@ -125,6 +125,9 @@ class StudentTree:
             if not (self.folder / path).exists():
                 self.write(path, given)
                 done.append((path, "new"))
+            elif not (self.folder / ".base" / path).is_file():
+                done.append((path, f"left as it is; {self.name('.base')} has lost what it began as"))
+                continue
             elif (base := self.read(f".base/{path}")) == given:
                 continue
             else:

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 _RANK = re.compile(r"rank (\d+): ?")
 _FAILED = re.compile(r"(\S+\.\w+):(\d+): FAILED:")
 _RULE = re.compile(r"[-.=]{60,}")
-_WAIT = re.compile(r"waits? for|waiting for|missing: rank|is not done after|in no call|still locked|has not ended in|has enqueued")
+_WAIT = re.compile(r"\d waits for \d|waiting for [\d.]+ s|missing: rank|is not done after|in no call|"
+                   r"still locked|has not ended in|has enqueued \d")
 
 
 @dataclass(frozen=True)
