@@ -84,6 +84,9 @@ class Output(unittest.TestCase):
         (failure,) = test_output.failures(THROWN)
         self.assertEqual(failure.check, "")
         self.assertEqual(failure.values, "exercise 4.2 is not implemented")
+        (failure,) = test_output.failures(THROWN.replace(
+            "due to", "  {Unknown expression after the reported line}\nrank 1: due to"))
+        self.assertEqual((failure.check, failure.values), ("", "exercise 4.2 is not implemented"))
 
     def test_who_waits(self):
         self.assertEqual(len(test_output.waits(HANG)), 4)

@@ -72,6 +72,8 @@ def _parts(lines):
                 break
         else:
             parts[now].append(line)
+    if parts["check"] and parts["check"][0].strip().startswith("{Unknown expression"):
+        parts["check"] = []  # it was thrown somewhere
     return tuple(joined(parts[part]) for part in ("check", "values", "notes"))
 
 
