@@ -166,7 +166,7 @@ def prove_labs(tree, options):
         prover = prove.Prover(tree.root, build, stage, say)
         good &= prover.run(tree, {e.number for s, e in chosen if s == stage})
         rows += prover.rows
-    bad = sum(row[2] not in ("ok", "-") for row in rows[1:])
+    bad = sum(row[2] not in prove.GOOD for row in rows[1:])
     say("\n" + report.table(rows))
     say(f"prove: {len(rows) - 1} rows, {bad} not as they must be")
     return 0 if good else FAILED

@@ -6,6 +6,7 @@ come from the reference's build (cmake/ddp_targets.cmake). What comes later than
 is not built.
 """
 
+import fcntl
 import hashlib
 import os
 import re
@@ -13,6 +14,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
+from mutant_list import Problem
 from processes import clean_environment, run
 
 CONFIGURE_LIMIT, BUILD_LIMIT = 300, 1200  # seconds
@@ -55,6 +57,17 @@ class LabBuild:
         self.wants_reference = reference is not False
         self.reference = Path(reference or self.root / "build" / preset).resolve()
         self.jobs = jobs or os.cpu_count()
+        self.lock = None
+
+    def alone(self):
+        """Two at once in one folder would spoil it."""
+        if self.lock is None:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self.lock = open(self.folder / "lock", "w", encoding="utf-8")
+            try:
+                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise Problem(f"another check is building in {self.folder}") from error
 
     def _run(self, *command, limit=BUILD_LIMIT):
         status, output = run(list(map(str, command)), limit, _lenient())
@@ -94,6 +107,7 @@ class LabBuild:
     def lay(self, files):
         """Makes overlay/ hold these files ({path: text}) and no others; equal ones keep their
         time."""
+        self.alone()
         for path in self.overlay.rglob("*"):
             if path.is_file() and str(path.relative_to(self.overlay)) not in files:
                 path.unlink()
