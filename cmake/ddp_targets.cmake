@@ -112,7 +112,7 @@ function(ddp_overlaid result)
 endfunction()
 
 # In the build of a lab, a library of what comes before it: nothing to compile, and whoever links it gets
-# the one of the reference. That comes first, before what it needs.
+# the one of the reference.
 function(ddp_take_from_reference target)
   file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   if(NOT DDP_LAB_REFERENCE OR NOT folder MATCHES "^(simgpu|common|[0-9][0-9]_.*)$" OR
@@ -123,9 +123,12 @@ function(ddp_take_from_reference target)
   if(NOT EXISTS ${nothing})
     file(WRITE ${nothing} "")
   endif()
-  get_target_property(needed ${target} INTERFACE_LINK_LIBRARIES)
-  set_target_properties(${target} PROPERTIES SOURCES ${nothing} INTERFACE_LINK_LIBRARIES
-    "${DDP_LAB_REFERENCE}/${folder}/${CMAKE_STATIC_LIBRARY_PREFIX}${target}${CMAKE_STATIC_LIBRARY_SUFFIX};${needed}")
+  # The two name each other, so that the linker gets both before what either needs.
+  add_library(${target}_reference STATIC IMPORTED GLOBAL)
+  set_target_properties(${target}_reference PROPERTIES INTERFACE_LINK_LIBRARIES ${target} IMPORTED_LOCATION
+    ${DDP_LAB_REFERENCE}/${folder}/${CMAKE_STATIC_LIBRARY_PREFIX}${target}${CMAKE_STATIC_LIBRARY_SUFFIX})
+  set_target_properties(${target} PROPERTIES SOURCES ${nothing})
+  target_link_libraries(${target} INTERFACE ${target}_reference)
 endfunction()
 
 # ddp_library(name sources...): a static library of our own code.

@@ -132,14 +132,16 @@ class LabBuild:
 
     def build(self, targets, blamed):
         """Builds the targets. Where that fails it is the student's doing if the compiler names one
-        of the paths `blamed`, or a name that is missing in linking."""
+        of the paths `blamed`, or a name is missing in linking that no library of the reference wants."""
         ok, output = self._run("cmake", "--build", self.folder, "-j", self.jobs, "--target",
                                *sorted(set(targets)))
         output = output.replace(f"{self.root}/", "")
         if ok:
             return Built(True, output)
         named = [str(path).removeprefix(f"{self.root}/") for path in blamed]
-        yours = any(f"{path}:" in output for path in named) or "undefined reference" in output
+        archives = str(self.reference).removeprefix(f"{self.root}/") + "/"  # not of the student's making
+        unlinked = "undefined reference" in output and archives not in output
+        yours = unlinked or any(f"{path}:" in output for path in named)
         return Built(False, output, "you" if yours else "reference")
 
     def program(self, name):
