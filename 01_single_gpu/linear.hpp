@@ -33,8 +33,7 @@ void multiply(cublasHandle_t blas, const Factor<T>& a, const Factor<T>& b, Wide<
   const int inner = a.transposed ? a.rows : a.columns;
   const int columns = b.transposed ? b.rows : b.columns;
   cuda::Timed timed(blas);
-  // [exercise 1.2] Call cuda::gemm for the row-major product. A leading dimension is the length of
-  // a stored row.
+  // [exercise 1.2] Call cuda::gemm for the row-major product. Leading dimension: a stored row.
   cuda::check(cuda::gemm(blas, b_operation, a_operation, columns, rows, inner, &alpha, b.data,
                          b.columns, a.data, a.columns, &beta, product, columns));
   // [/exercise]

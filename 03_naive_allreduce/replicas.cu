@@ -9,8 +9,7 @@ namespace ddp {
 template <class T>
 void broadcast_parameters(const ParameterStore<T>& store, const mpi::Communicator& communicator,
                           const cuda::Stream& stream) {
-  // [exercise 3.2] All of rank 0's values, weights and biases, to all. MPI may not know device
-  // memory.
+  // [exercise 3.2] All of rank 0's values, weights and biases, to all. MPI knows host memory only.
   std::vector<T> values = cuda::download(store.values().data(), store.values().size(), stream);
   communicator.broadcast(std::span<T>(values), 0);
   cuda::upload(store.values().data(), std::span<const T>(values), stream);

@@ -77,8 +77,7 @@ class GradientBuckets {
         throw std::logic_error(parameters_[p].name + " got no gradient in this step");
       }
     }
-    // [exercise 5.3] The compute stream goes on when the last all-reduce has ended; the host does
-    // not wait.
+    // [exercise 5.3] The compute stream goes on after the last all-reduce; the host does not wait.
     reduced_.record(communication_);
     cuda::wait_for(compute_, reduced_);
     // [/exercise]

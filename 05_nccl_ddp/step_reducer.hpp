@@ -69,9 +69,9 @@ class StepReducer {
   GradientCallback during_backward(const Step& step, const MicroBatch& micro, bool stop) {
     step_ = step.number;
     // [exercise 5.4] One all-reduce a bucket a step, of the sum of all micro-batches.
-    const bool last = micro.index + 1 == static_cast<int>(step.micro_batches.size());
+    overlapping_ = micro.index + 1 == static_cast<int>(step.micro_batches.size());
     // [/exercise]
-    overlapping_ = last && overlap_ && warm_;
+    overlapping_ = overlapping_ && overlap_ && warm_;
     if (!overlapping_) return {};
     pack_scalars(parameters_, scalars_, ranks_, stop, stream_);  // with the first bucket
     return [this](std::size_t parameter) { buckets_->ready(parameter); };

@@ -15,8 +15,14 @@ endif()
 
 find_package(Threads REQUIRED)
 
+# The build of a lab (tools/lab): a file of DDP_LAB_OVERLAY stands for the one of the same path here, and
+# what comes before DDP_LAB_STAGE is not compiled again but taken from DDP_LAB_REFERENCE, a build of all.
+set(DDP_LAB_OVERLAY "" CACHE PATH "a student's files, by their paths from the root; empty for none")
+set(DDP_LAB_STAGE "" CACHE STRING "the folder of the first stage that the overlay has files of")
+set(DDP_LAB_REFERENCE "" CACHE PATH "the folder of a build with the same preset")
+
 add_library(ddp_flags INTERFACE)
-target_include_directories(ddp_flags INTERFACE ${CMAKE_SOURCE_DIR})
+target_include_directories(ddp_flags INTERFACE ${DDP_LAB_OVERLAY} ${CMAKE_SOURCE_DIR})
 target_link_libraries(ddp_flags INTERFACE Threads::Threads)
 # Warnings are errors where we test; a reader's newer compiler may have warnings of its own.
 if(DEFINED ENV{CI})
@@ -90,16 +96,54 @@ function(ddp_compile_cu_files target)
   endforeach()
 endfunction()
 
+# Sets `result` to the sources, each that of the overlay where it has one.
+function(ddp_overlaid result)
+  set(sources ${ARGN})
+  if(DDP_LAB_OVERLAY)
+    file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+    list(TRANSFORM sources PREPEND ${DDP_LAB_OVERLAY}/${folder}/ OUTPUT_VARIABLE overlaid)
+    foreach(source overlay IN ZIP_LISTS ARGN overlaid)
+      if(EXISTS ${overlay})
+        list(TRANSFORM sources REPLACE "^${source}$" ${overlay})
+      endif()
+    endforeach()
+  endif()
+  set(${result} ${sources} PARENT_SCOPE)
+endfunction()
+
+# In the build of a lab, a library of what comes before it: nothing to compile, and whoever links it gets
+# the one of the reference.
+function(ddp_take_from_reference target)
+  file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  if(NOT DDP_LAB_REFERENCE OR NOT folder MATCHES "^(simgpu|common|[0-9][0-9]_.*)$" OR
+      (folder MATCHES "^[0-9]" AND NOT folder STRLESS DDP_LAB_STAGE))
+    return()
+  endif()
+  set(nothing ${CMAKE_BINARY_DIR}/nothing.cpp)
+  if(NOT EXISTS ${nothing})
+    file(WRITE ${nothing} "")
+  endif()
+  # The two name each other, so that the linker gets both before what either needs.
+  add_library(${target}_reference STATIC IMPORTED GLOBAL)
+  set_target_properties(${target}_reference PROPERTIES INTERFACE_LINK_LIBRARIES ${target} IMPORTED_LOCATION
+    ${DDP_LAB_REFERENCE}/${folder}/${CMAKE_STATIC_LIBRARY_PREFIX}${target}${CMAKE_STATIC_LIBRARY_SUFFIX})
+  set_target_properties(${target} PROPERTIES SOURCES ${nothing})
+  target_link_libraries(${target} INTERFACE ${target}_reference)
+endfunction()
+
 # ddp_library(name sources...): a static library of our own code.
 function(ddp_library name)
-  add_library(${name} STATIC ${ARGN})
+  ddp_overlaid(sources ${ARGN})
+  add_library(${name} STATIC ${sources})
   target_link_libraries(${name} PUBLIC ddp_flags ddp_gpu)
+  ddp_take_from_reference(${name})
   ddp_compile_cu_files(${name})
 endfunction()
 
 # ddp_program(name sources...): a program in build/<preset>/bin.
 function(ddp_program name)
-  add_executable(${name} ${ARGN})
+  ddp_overlaid(sources ${ARGN})
+  add_executable(${name} ${sources})
   target_link_libraries(${name} PRIVATE ddp_flags ddp_gpu)
   ddp_compile_cu_files(${name})
 endfunction()

@@ -2,19 +2,7 @@
 """Plants small mistakes in a copy of the project, one at a time, and expects the tests to fail.
 
 A test that never failed proves nothing. tests/mutants/STAGE.toml lists mistakes as a reader would
-make them. Each entry [[mutant]] has
-
-    name      what --only asks for
-    mistake   one line for people
-    exercise  its number, if it is a wrong answer to one (optional)
-    file      from the root of the project
-    find      text that stands there exactly once, and what to put in its place:
-    replace     or `edits`, a list of [find, replace], where one place is not enough
-    tests     the ctest tests that must fail
-    targets   what to build for them (the same names, if left out)
-    message   a regular expression that the output of the failing tests must match
-    compiles  false if the compiler already refuses it; message is then looked for in its output
-    needs_data  true if the tests notice it only with Fashion-MNIST installed
+make them; tools/mutant_list.py says what an entry has.
 
 The copy lies in build/mutants, so that the second run compiles little.
 """
@@ -27,64 +15,13 @@ import shutil
 import subprocess
 import sys
 import time
-import tomllib
 from pathlib import Path
 
+from mutant_list import Problem, list_of, parse, planted
+from processes import clean_environment, run
 from sources import ROOT, stages
 
-LISTS = "tests/mutants"
-KEYS = {"name", "mistake", "file", "tests", "message"}
-OPTIONAL = {"exercise", "find", "replace", "edits", "targets", "compiles", "needs_data"}
 GOOD = {"caught", "skipped", "not tried"}  # what a mutant may end as
-
-
-class Problem(Exception):
-    """The list or the project is not as it must be."""
-
-
-# --- the list -------------------------------------------------------------------------------------
-
-
-def parse(text, where):
-    """The mutants of a list, by name, with the optional keys filled in."""
-    try:
-        entries = tomllib.loads(text).get("mutant", [])
-    except tomllib.TOMLDecodeError as error:
-        raise Problem(f"{where}: {error}") from error
-    mutants = {}
-    for entry in entries:
-        name = entry.get("name", "?")
-        if missing := KEYS - set(entry):
-            raise Problem(f"{where}: {name} lacks {', '.join(sorted(missing))}")
-        if unknown := set(entry) - KEYS - OPTIONAL:
-            raise Problem(f"{where}: {name} has unknown {', '.join(sorted(unknown))}")
-        if name in mutants:
-            raise Problem(f"{where}: {name} is there twice")
-        if ("edits" in entry) == ("find" in entry) or ("find" in entry) != ("replace" in entry):
-            raise Problem(f"{where}: {name} needs find and replace, or edits")
-        edits = entry.get("edits") or [[entry["find"], entry["replace"]]]
-        if not entry["tests"] or any(len(edit) != 2 or edit[0] == edit[1] for edit in edits):
-            raise Problem(f"{where}: {name} has no tests, or an edit that changes nothing")
-        mutants[name] = {"compiles": True, "needs_data": False, "targets": entry["tests"],
-                         **entry, "edits": edits}
-    if not mutants:
-        raise Problem(f"{where}: no mutants")
-    return mutants
-
-
-def list_of(root, stage):
-    """Path of a stage's list, by the stage's number."""
-    return root / LISTS / f"{stage}.toml"
-
-
-def planted(text, mutant):
-    """The text of the file with the mistake in it."""
-    for find, replace in mutant["edits"]:
-        if (count := text.count(find)) != 1:
-            first = find.strip().split("\n")[0]
-            raise Problem(f"{mutant['file']} has {count} times, not once: {first}")
-        text = text.replace(find, replace)
-    return text
 
 
 # --- what changed ---------------------------------------------------------------------------------
@@ -143,7 +80,7 @@ def project_files(root):
         names = listed.split("\0")
     else:
         names = [str(p.relative_to(root)) for p in root.rglob("*")]
-        names = [n for n in names if n.split("/")[0] not in ("build", "runs", ".git")]
+        names = [n for n in names if n.split("/")[0] not in ("build", "runs", "my", ".git")]
     return sorted(name for name in names if name and (root / name).is_file())
 
 
@@ -166,21 +103,13 @@ class Build:
 
     def __init__(self, copy, build, jobs):
         self.copy, self.folder, self.jobs = copy, build, jobs
-        # What a caller has set for simulated GPUs must not decide which mutants survive.
-        self.environment = {name: value for name, value in os.environ.items()
-                            if not name.startswith(("SIMGPU_", "DDP_FAULT"))}
         # A mutant that has overwritten memory could hang afterwards.
-        self.environment["DDP_STOP_AT_FIRST_FAILURE"] = "1"
+        self.environment = clean_environment(DDP_STOP_AT_FIRST_FAILURE="1")
 
     def run(self, command, limit):
         """(succeeded, output) of a command."""
-        try:
-            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                  text=True, errors="replace", timeout=limit,
-                                  stdin=subprocess.DEVNULL, env=self.environment)
-        except subprocess.TimeoutExpired as error:
-            return False, f"{error.stdout or ''}\n{command[0]} took more than {limit} s"
-        return done.returncode == 0, done.stdout
+        status, output = run(command, limit, self.environment)
+        return status == 0, output
 
     def configure(self):
         # A mistake may leave a parameter unused, which is no reason not to compile: so -w.

@@ -1,10 +1,17 @@
 #include "04_ring_allreduce/chunk_plan.hpp"
 
+#include <ostream>
 #include <vector>
 
 #include "tests/support/catch.hpp"
 
 namespace ddp {
+
+// For Catch, which would print {?}.
+std::ostream& operator<<(std::ostream& out, const Chunk& chunk) {
+  return out << "{ offset " << chunk.offset << ", count " << chunk.count << " }";
+}
+
 namespace {
 
 std::vector<Chunk> plan(std::size_t count, int ranks) {

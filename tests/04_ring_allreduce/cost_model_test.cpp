@@ -1,8 +1,17 @@
 #include "04_ring_allreduce/cost_model.hpp"
 
+#include <ostream>
+
 #include "tests/support/catch.hpp"
 
 namespace ddp {
+
+// For Catch, which would print numbers.
+std::ostream& operator<<(std::ostream& out, AllReduceKind kind) {
+  if (kind != AllReduceKind::naive && kind != AllReduceKind::ring) return out << "neither";
+  return out << (kind == AllReduceKind::ring ? "ring" : "naive");
+}
+
 namespace {
 
 TEST_CASE("naive is chosen for few bytes, the ring for many") {

@@ -95,7 +95,7 @@ TEMPLATE_TEST_CASE("LR-03: a skipped update changes neither weights nor the rate
     options.momentum_form = form;
     Toy<T> toy(options);
     toy.step(0.1);
-    toy.scalars.write({T(0), T(0), T(0), non_finite_gradient});
+    toy.scalars.write({T(0), T(0), T(0), 0, non_finite_gradient});
     CHECK(close<T>(toy.step(0.7), -0.1));
     CHECK(close<T>(toy.last_rate(), 0.1));
     CHECK(toy.updates() == 1);
@@ -114,7 +114,7 @@ TEMPLATE_TEST_CASE("LR-01: a skipped update does not advance the schedule, and t
   RateSchedule ramp = constant(0.2);
   ramp.warmup_steps = 5;
   const auto step = [&](unsigned flags) {
-    toy.scalars.write({T(0), T(0), T(0), flags});
+    toy.scalars.write({T(0), T(0), T(0), 0, flags});
     toy.sgd.step(toy.parameters, ramp, toy.scalars.data(), toy.stream);
     return toy.scalars.read(toy.stream).learning_rate;
   };
