@@ -127,7 +127,7 @@ TEST_CASE("CL-01 a: clipping sees the gradient without its scale") {
   const LossScaler<float> scaler({.first = 1024, .floor = 1024, .ceiling = 1024}, stream);
   for (const auto& [max_norm, expected] :
        {std::pair{1.0, std::vector{0.6, 0.8}}, std::pair{10.0, std::vector{3.0, 4.0}}}) {
-    const DeviceValues<float> gradient({3072.0F, 4096.0F});
+    const DeviceValues<float> gradient(std::vector<float>{3072, 4096});
     const DeviceScalars<float> scalars;
     scaler.unscale(gradient.span(), scalars.data(), stream);
     GradientClipper<float>(max_norm, 2).clip(gradient.span(), scalars.data(), stream);
@@ -139,7 +139,7 @@ TEST_CASE("CL-01 a: clipping sees the gradient without its scale") {
 TEST_CASE("a gradient that overflows is a skip with clipping, too") {
   const cuda::Stream stream;
   const LossScaler<float> scaler({.first = 1024, .floor = 1, .ceiling = 1024}, stream);
-  const DeviceValues<float> gradient({HUGE_VALF, 1.0F});
+  const DeviceValues<float> gradient(std::vector<float>{HUGE_VALF, 1});
   const DeviceScalars<float> scalars;
   scaler.unscale(gradient.span(), scalars.data(), stream);
   GradientClipper<float>(1, 2).clip(gradient.span(), scalars.data(), stream);
