@@ -56,6 +56,12 @@ class Checkpoints(JobTest):
             halves = sum(map(is_half, tensors[name]))
             self.assertLess(halves, len(tensors[name]) / 10, name)
 
+        done = self.job(None, *options[:7], "--precision", "fp16", "--clip-norm", 1,
+                        "--weight-decay", 0.01, "--loss-scale", 128, "--resume", half)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("--loss-scale is 128, but", done.stderr)
+        self.assertIn("written with dynamic", done.stderr)
+
         # On one rank the sums are made in another order: the scale goes on, the loss is close.
         alone = self.metrics(None, *options, "--steps", 9, "--resume", half)
         self.assertEqual([f[4:] for f in facts(alone)], [f[4:] for f in facts(rest)][:1])

@@ -90,7 +90,8 @@ TrainingResult train(const Options& options) { return mixed_precision::train(opt
 // Simulated NCCL adds in the order of the ranks; real NCCL in an order of its own.
 bool adds_in_order(const TrainingResult& result) { return result.simulated || world().size() <= 2; }
 
-TEST_CASE("GA-03 A: in halves N GPUs give the bits of one GPU with the same N micro-batches") {
+TEST_CASE("GA-03 A: in halves N GPUs give the bits of one GPU with the same N micro-batches",
+          "[delays]") {
   for (const Precision precision : halves) {
     const Options options = small_run_in_halves(precision);
     Options on_one = options;
@@ -146,6 +147,20 @@ TEST_CASE("GA-03 C: in halves, from the same weights, the gradient is that of on
   }
 }
 
+TEST_CASE("GA-03 C: a step that is skipped is not compared") {
+  Options options = small_run_in_halves(Precision::fp16);
+  options.micro_batch = 4;
+  options.check_gradients = true;
+  const TrainingResult many = train(options);
+  if (world().rank() != 0) return;
+  const auto applied = steps - static_cast<std::size_t>(skipped_steps(many));
+  CHECK(applied < steps);
+  CHECK(many.gradient_differences.size() == applied);
+  for (const GradientDifference& difference : many.gradient_differences) {
+    CHECK(difference.gradient <= 2e-3);
+  }
+}
+
 TEST_CASE("CL-01, LR-04: in fp32 and fp64 these are the bits of stage 05, whatever the scale") {
   // A power of two scales without rounding, and the inverse takes it back: only if the gradient is
   // unscaled before it is clipped and before the decay is added.
@@ -158,6 +173,11 @@ TEST_CASE("CL-01, LR-04: in fp32 and fp64 these are the bits of stage 05, whatev
       options.loss_scale = {.first = scale, .floor = scale, .ceiling = scale};
       check_same(train(options), before);
     }
+    INFO("a scale that grows");
+    options.loss_scale = {.first = 1024, .growth_interval = 3, .floor = 1, .ceiling = 1 << 24};
+    const TrainingResult growing = train(options);
+    CHECK(growing.steps.back().loss_scale == 8192);  // in step 12 of 3 and 3 and 3 and 3
+    check_same(growing, before);
   }
 }
 
