@@ -30,7 +30,8 @@ simgpu::Statistics of_a_run(ReduceType reduce, int steps) {
   return simgpu::statistics() - before;
 }
 
-TEST_CASE("A steady step in halves allocates nothing and waits for nothing but a read") {
+TEST_CASE("A steady step in halves allocates nothing and waits for nothing but a read",
+          "[not-tsan]") {
   for (const ReduceType reduce : {ReduceType::fp32, ReduceType::same}) {
     of_a_run(reduce, 10);  // the first run of a process uses its kernels for the first time
     const simgpu::Statistics more = of_a_run(reduce, 60) - of_a_run(reduce, 10);

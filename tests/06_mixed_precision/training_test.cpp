@@ -91,7 +91,7 @@ TrainingResult train(const Options& options) { return mixed_precision::train(opt
 bool adds_in_order(const TrainingResult& result) { return result.simulated || world().size() <= 2; }
 
 TEST_CASE("GA-03 A: in halves N GPUs give the bits of one GPU with the same N micro-batches",
-          "[delays]") {
+          "[delays][not-tsan]") {
   for (const Precision precision : halves) {
     const Options options = small_run_in_halves(precision);
     Options on_one = options;
@@ -113,7 +113,7 @@ TEST_CASE("GA-03 A: in halves N GPUs give the bits of one GPU with the same N mi
   }
 }
 
-TEST_CASE("GA-03 A: the reproducible mode gives the bits of one GPU in halves, too") {
+TEST_CASE("GA-03 A: the reproducible mode gives the bits of one GPU in halves, too", "[not-tsan]") {
   if (world().size() == 3) return;
   for (const Precision precision : halves) {
     Options options = small_run_in_halves(precision);
@@ -124,7 +124,8 @@ TEST_CASE("GA-03 A: the reproducible mode gives the bits of one GPU in halves, t
   }
 }
 
-TEST_CASE("GA-03 C: in halves, from the same weights, the gradient is that of one GPU") {
+TEST_CASE("GA-03 C: in halves, from the same weights, the gradient is that of one GPU",
+          "[not-tsan]") {
   for (const Precision precision : halves) {
     for (const bool overlap : {false, true}) {
       Options options = small_run(precision);
@@ -147,7 +148,7 @@ TEST_CASE("GA-03 C: in halves, from the same weights, the gradient is that of on
   }
 }
 
-TEST_CASE("GA-03 C: a step that is skipped is not compared") {
+TEST_CASE("GA-03 C: a step that is skipped is not compared", "[not-tsan]") {
   Options options = small_run_in_halves(Precision::fp16);
   options.micro_batch = 4;
   options.check_gradients = true;
@@ -161,7 +162,8 @@ TEST_CASE("GA-03 C: a step that is skipped is not compared") {
   }
 }
 
-TEST_CASE("CL-01, LR-04: in fp32 and fp64 these are the bits of stage 05, whatever the scale") {
+TEST_CASE("CL-01, LR-04: in fp32 and fp64 these are the bits of stage 05, whatever the scale",
+          "[not-tsan]") {
   // A power of two scales without rounding, and the inverse takes it back: only if the gradient is
   // unscaled before it is clipped and before the decay is added.
   for (const Precision precision : {Precision::fp32, Precision::fp64}) {
