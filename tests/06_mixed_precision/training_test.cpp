@@ -90,6 +90,27 @@ TrainingResult train(const Options& options) { return mixed_precision::train(opt
 // Simulated NCCL adds in the order of the ranks; real NCCL in an order of its own.
 bool adds_in_order(const TrainingResult& result) { return result.simulated || world().size() <= 2; }
 
+TEST_CASE("CL-01, LR-04: in fp32 and fp64 these are the bits of stage 05, whatever the scale",
+          "[not-tsan]") {
+  // A power of two scales without rounding, and the inverse takes it back: only if the gradient is
+  // unscaled before it is clipped and before the decay is added.
+  for (const Precision precision : {Precision::fp32, Precision::fp64}) {
+    Options options = small_run(precision);
+    options.micro_batch = 4;
+    const TrainingResult before = nccl_ddp::train(options, world());
+    for (const double scale : {1.0, 1024.0}) {
+      INFO("scale " << scale);
+      options.loss_scale = {.first = scale, .floor = scale, .ceiling = scale};
+      check_same(train(options), before);
+    }
+    INFO("a scale that grows");
+    options.loss_scale = {.first = 1024, .growth_interval = 3, .floor = 1, .ceiling = 1 << 24};
+    const TrainingResult growing = train(options);
+    CHECK(growing.steps.back().loss_scale == 8192);  // in step 12 of 3 and 3 and 3 and 3
+    check_same(growing, before);
+  }
+}
+
 TEST_CASE("GA-03 A: in halves N GPUs give the bits of one GPU with the same N micro-batches",
           "[delays][not-tsan]") {
   for (const Precision precision : halves) {
@@ -159,27 +180,6 @@ TEST_CASE("GA-03 C: a step that is skipped is not compared", "[not-tsan]") {
   CHECK(many.gradient_differences.size() == applied);
   for (const GradientDifference& difference : many.gradient_differences) {
     CHECK(difference.gradient <= 2e-3);
-  }
-}
-
-TEST_CASE("CL-01, LR-04: in fp32 and fp64 these are the bits of stage 05, whatever the scale",
-          "[not-tsan]") {
-  // A power of two scales without rounding, and the inverse takes it back: only if the gradient is
-  // unscaled before it is clipped and before the decay is added.
-  for (const Precision precision : {Precision::fp32, Precision::fp64}) {
-    Options options = small_run(precision);
-    options.micro_batch = 4;
-    const TrainingResult before = nccl_ddp::train(options, world());
-    for (const double scale : {1.0, 1024.0}) {
-      INFO("scale " << scale);
-      options.loss_scale = {.first = scale, .floor = scale, .ceiling = scale};
-      check_same(train(options), before);
-    }
-    INFO("a scale that grows");
-    options.loss_scale = {.first = 1024, .growth_interval = 3, .floor = 1, .ceiling = 1 << 24};
-    const TrainingResult growing = train(options);
-    CHECK(growing.steps.back().loss_scale == 8192);  // in step 12 of 3 and 3 and 3 and 3
-    check_same(growing, before);
   }
 }
 
