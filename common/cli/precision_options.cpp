@@ -35,7 +35,12 @@ PrecisionOptions::PrecisionOptions(OptionTable& table, Options& options) : optio
       "what gradients are multiplied by on their way through the layers",
       [this](const std::string& text) {
         dynamic_ = text == "dynamic";
-        if (!dynamic_) fixed_scale_ = parse_number("--loss-scale", text, NumberRange::positive);
+        if (dynamic_) return;
+        try {
+          fixed_scale_ = parse_number("--loss-scale", text, NumberRange::positive);
+        } catch (const OptionError&) {
+          refuse_value("--loss-scale", text, "dynamic or a finite number above 0");
+        }
       });
   add(Shown::in_help_all, "--first-loss-scale", "X", rule.first, "of a dynamic scale",
       positive("--first-loss-scale", rule.first));

@@ -61,11 +61,11 @@ void Request::wait() {
   if (communicator_ != nullptr) communicator_->finish(*this);
 }
 
-Communicator::Communicator() {
+Communicator::Communicator(MPI_Comm ranks) {
   if (const std::optional<LinkSpeed> speed = link_from_environment()) {
     link_ = std::make_unique<Link>(*speed);
   }
-  check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_));
+  check(MPI_Comm_dup(ranks, &comm_));
   check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
   check(MPI_Comm_rank(comm_, &rank_));
   check(MPI_Comm_size(comm_, &size_));

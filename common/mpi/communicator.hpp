@@ -71,8 +71,9 @@ class Request {
 /// Pointers may be to host memory; to device memory only where takes_device_pointers() says so.
 class Communicator final : public Ranks {
  public:
-  /// Duplicates MPI_COMM_WORLD. Collective. Throws OptionError where SIMGPU_LINK is malformed.
-  Communicator();
+  /// Duplicates `ranks`: all of the job, or those of a test. Collective over them. Throws
+  /// OptionError where SIMGPU_LINK is malformed.
+  explicit Communicator(MPI_Comm ranks = MPI_COMM_WORLD);
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
   ~Communicator() override;

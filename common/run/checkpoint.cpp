@@ -25,6 +25,7 @@ constexpr const char* dtype_of<double> = "F64";
 /// on the command line. The order of samples and every update follow from them and the step; the
 /// learning rate, the length of the run and the outputs may change.
 std::map<std::string, std::string> deciding_options(const Options& options) {
+  const LossScaleRule& scale = options.loss_scale;
   return {{"data", options.data},
           {"layers", layers_text(options.layers)},
           {"activation", std::string(name_of(options.activation))},
@@ -35,6 +36,7 @@ std::map<std::string, std::string> deciding_options(const Options& options) {
           {"momentum-form", std::string(name_of(options.momentum_form))},
           {"weight-decay", fmt::format("{}", options.weight_decay)},
           {"clip-norm", fmt::format("{}", options.clip_norm)},
+          {"loss-scale", scale.dynamic() ? "dynamic" : fmt::format("{}", scale.first)},
           {"seed", std::to_string(options.seed)},
           {"no-shuffle", options.shuffle ? "false" : "true"}};
 }

@@ -42,7 +42,7 @@ class DeviceValues {
 
  private:
   static constexpr std::ptrdiff_t guards = 64;
-  static constexpr T guard = T(77);
+  static inline const T guard = T(77);
   cuda::Stream stream_;
   std::size_t count_;
   cuda::DeviceBuffer<T> buffer_;

@@ -154,7 +154,8 @@ TEST_CASE("A bad value names the option, the value and what is allowed") {
       {"--clip-norm", {"-1", "nan", "inf", "x"}, "a finite number of at least 0"},
       {"--activation", {"tanh", "ReLU", "relu "}, "one of relu, gelu"},
       {"--loss", {"l2", "crossentropy"}, "one of cross-entropy, mse"},
-      {"--precision", {"fp16", "bf16", "32"}, "one of fp64, fp32"},
+      {"--precision", {"32"}, "one of fp64, fp32"},
+      {"--precision", {"fp16", "bf16"}, "one of fp64|fp32 in this stage"},
   };
   for (const Row& row : rows) {
     for (const char* bad : row.bad) {
@@ -187,6 +188,88 @@ TEST_CASE("Options that contradict each other or do not fit together") {
   CHECK_THAT(refusal({"--global-batch", "1048576", "--layers", "784-4096-10"}),
              Contains("--global-batch 1048576") && Contains("4096"));
   CHECK_THAT(refusal({"--layers", "784-65536-65536-10"}), Contains("65536-65536"));
+}
+
+// Of stage 06.
+Options parsed_06(const std::vector<std::string>& arguments) {
+  std::vector<const char*> pointers = {"06_mixed_precision"};
+  for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
+  std::ostringstream out;
+  return parse_options(static_cast<int>(pointers.size()), pointers.data(), "06_mixed_precision",
+                       out)
+      .value();
+}
+std::string refusal_06(const std::vector<std::string>& arguments) {
+  return error_of<OptionError>([&] { parsed_06(arguments); });
+}
+
+TEST_CASE("Stage 06: the loss scale is dynamic in fp16, otherwise 1, or what the options say") {
+  const LossScaleRule fp16 = parsed_06({"--precision", "fp16"}).loss_scale;
+  CHECK(fp16.dynamic());
+  CHECK(fp16.first == 65536);
+  CHECK(fp16.growth_interval == 2000);
+  CHECK(fp16.growth == 2);
+  CHECK(fp16.backoff == 0.5);
+  for (const char* other : {"fp64", "fp32", "bf16"}) {
+    const LossScaleRule rule = parsed_06({"--precision", other}).loss_scale;
+    CHECK_FALSE(rule.dynamic());
+    CHECK(rule.first == 1);
+    CHECK(parsed_06({"--precision", other, "--loss-scale", "dynamic"}).loss_scale.first == 65536);
+  }
+  const LossScaleRule fixed = parsed_06({"--precision", "fp16", "--loss-scale", "128"}).loss_scale;
+  CHECK_FALSE(fixed.dynamic());
+  CHECK(fixed.first == 128);
+  const LossScaleRule rule =
+      parsed_06({"--precision", "fp16", "--first-loss-scale", "64", "--loss-scale-interval", "3",
+                 "--loss-scale-growth", "4", "--loss-scale-backoff", "0.25", "--loss-scale-floor",
+                 "2", "--loss-scale-ceiling", "1024"})
+          .loss_scale;
+  CHECK(rule.first == 64);
+  CHECK(rule.growth_interval == 3);
+  CHECK(rule.growth == 4);
+  CHECK(rule.backoff == 0.25);
+  CHECK(rule.floor == 2);
+  CHECK(rule.ceiling == 1024);
+  CHECK(parsed_06({"--precision", "bf16"}).master_weights);
+  CHECK(parsed_06({"--precision", "bf16"}).reduce_type == ReduceType::fp32);
+  CHECK_FALSE(parsed_06({"--precision", "bf16", "--master-weights", "off"}).master_weights);
+  CHECK(parsed_06({"--precision", "bf16", "--reduce-dtype", "same"}).reduce_type ==
+        ReduceType::same);
+}
+
+TEST_CASE("Stage 06: bad values, and options that say nothing without another, are refused") {
+  struct Row {
+    std::vector<std::string> arguments;
+    const char* words;
+  };
+  const std::vector<Row> rows = {
+      {{"--loss-scale", "0"}, "--loss-scale is '0'; it must be dynamic or a finite number above 0"},
+      {{"--loss-scale", "-8"}, "--loss-scale is '-8'"},
+      {{"--loss-scale", "static"}, "--loss-scale is 'static'; it must be dynamic or"},
+      {{"--loss-scale-interval", "0"}, "--loss-scale-interval is '0'"},
+      {{"--first-loss-scale", "nan"}, "--first-loss-scale is 'nan'"},
+      {{"--loss-scale-growth", "0.5", "--precision", "fp16"}, "--loss-scale-growth is 0.5"},
+      {{"--loss-scale-backoff", "1", "--precision", "fp16"}, "--loss-scale-backoff is 1"},
+      {{"--first-loss-scale", "0.5", "--precision", "fp16"}, "--loss-scale-floor, 1"},
+      {{"--first-loss-scale", "4", "--loss-scale-ceiling", "2", "--precision", "fp16"},
+       "--loss-scale-ceiling, 2"},
+      {{"--first-loss-scale", "8", "--precision", "bf16"},
+       "--first-loss-scale goes with --loss-scale dynamic"},
+      {{"--loss-scale", "8", "--loss-scale-floor", "1", "--precision", "fp16"},
+       "--loss-scale-floor goes with --loss-scale dynamic"},
+      {{"--reduce-dtype", "fp16"}, "--reduce-dtype is 'fp16'; it must be one of fp32, same"},
+      {{"--reduce-dtype", "same"}, "goes with --precision fp16 or bf16; it is fp32"},
+      {{"--reduce-dtype", "same", "--precision", "fp16", "--allreduce", "ring"},
+       "--reduce-dtype same goes with --allreduce nccl; it is ring"},
+      {{"--master-weights", "no"}, "--master-weights is 'no'; it must be on or off"},
+      {{"--master-weights", "off", "--precision", "fp64"},
+       "--master-weights off goes with --precision fp16 or bf16; it is fp64"},
+      {{"--precision", "fp8"}, "--precision is 'fp8'; it must be one of"},
+  };
+  for (const Row& row : rows) CHECK_THAT(refusal_06(row.arguments), Contains(row.words));
+  for (const char* option : {"--loss-scale", "--reduce-dtype", "--master-weights"}) {
+    CHECK_THAT(refusal({option, "1"}), Contains("unknown option"));  // before stage 06
+  }
 }
 
 TEST_CASE(
