@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <span>
+#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
@@ -109,6 +110,12 @@ class Model {
       activation_gradient(activation_, z_before, dx, size, stream_);
       z_gradient = dx;
     }
+  }
+
+  /// Of the last backward(): the gradient of the sums in hidden layer `layer`, shape (count, size).
+  std::span<const T> hidden_gradient(std::size_t layer) const {
+    const std::size_t size = static_cast<std::size_t>(count_) * layers_[layer].outputs;
+    return {layers_[layer].gradient.data(), size};
   }
 
  private:
