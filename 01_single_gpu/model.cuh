@@ -3,7 +3,6 @@
 #include <cstddef>
 #include <functional>
 #include <span>
-#include <span>
 #include <string>
 #include <type_traits>
 #include <vector>
