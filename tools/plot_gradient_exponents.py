@@ -43,7 +43,8 @@ def draw_one(axes, histogram):
     for exponent in (FLUSHED, SUBNORMAL, LARGEST):  # the last one: above it, infinity
         axes.axvline(exponent, color=GREY, linewidth=1, linestyle="-")
     axes.axvline(FLUSHED - SCALE, color=GREY, linewidth=1.4, linestyle=":")
-    axes.text(LARGEST + 0.4, 0, "infinite", rotation=90, va="bottom", color=GREY, fontsize=9)
+    axes.text(LARGEST + 0.7, 0.08, "infinite", rotation=90, va="bottom", color=GREY, fontsize=9,
+              transform=axes.get_xaxis_transform())
     axes.text(0.94, 0.93, f"{histogram['of']}\nflushed: {100 * share_flushed(histogram):.1f} %\n"
               f"times 65,536: {100 * share_flushed(histogram, SCALE):.1f} %", va="top", ha="right",
               transform=axes.transAxes, fontsize=10,
