@@ -40,7 +40,7 @@ def main():
     results = {}
     with tempfile.TemporaryDirectory() as folder:
         run = Runner(program.parent, folder, "--data", arguments.data, "--layers", arguments.layers,
-                     "--global-batch", arguments.global_batch, "--steps", steps)
+                     "--global-batch", str(arguments.global_batch), "--steps", str(steps))
         try:
             for turn in range(arguments.rounds):
                 print(f"round {turn + 1} of {arguments.rounds}", file=sys.stderr)

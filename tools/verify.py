@@ -135,8 +135,7 @@ def parts_in_halves(verdict, run, stage, ranks, steps):
         one = run(stage, 1, *options, precision, *cut)
         for name, way in adding_in_order(stage, one.run["simulated"]):
             many = run(stage, ranks, *options, precision, "--check-replicas", 1, *way)
-            same_bits(verdict, "A", f"{precision}, {ranks} micro-batches and {ranks} GPUs, {name}", one,
-                      many)
+            same_bits(verdict, "A", f"{precision}, {name}: losses, weights", one, many)
         checked = run(stage, ranks, *options, precision, "--check-gradients", "--activation",
                       "gelu").checks
         for what in ("loss", "gradient"):
