@@ -111,6 +111,12 @@ class Model {
     }
   }
 
+  /// Of the last backward(): the gradient of the sums in hidden layer `layer`, shape (count, size).
+  std::span<const T> hidden_gradient(std::size_t layer) const {
+    const std::size_t size = static_cast<std::size_t>(count_) * layers_[layer].outputs;
+    return {layers_[layer].gradient.data(), size};
+  }
+
  private:
   struct Layer {
     std::string name;

@@ -55,6 +55,7 @@ __global__ void judge_kernel(const LossScaleState<T>* state, T floor, unsigned* 
                              StepScalars<T>* scalars) {
   scalars->loss_scale = state->scale;
   scalars->applied = state->applied;
+  // [exercise 6.3] All ranks skip a step, or none does. Which number says so, and is it theirs too?
   if (*overflow != 0) {
     if (state->scale > floor) {
       scalars->skip = 1;
@@ -63,6 +64,7 @@ __global__ void judge_kernel(const LossScaleState<T>* state, T floor, unsigned* 
     }
   }
   *overflow = 0;
+  // [/exercise]
 }
 
 /// The next step's scale, by how this one went.

@@ -9,13 +9,14 @@ from pathlib import Path
 
 TOOLS = Path(__file__).resolve().parent
 
-# Writes the metrics of a run that halves its loss. FAKE_ERROR=KIND:SIZE spoils those of stage 03.
+# Writes the metrics of a run that halves its loss. FAKE_ERROR=KIND:SIZE spoils those of stage 03, or
+# those of stage 06 in halves.
 PROGRAM = '''#!{python}
 import json, os, sys
 words = sys.argv[1:]
 option = lambda name, default: words[words.index(name) + 1] if name in words else default
 kind, size = os.environ.get("FAKE_ERROR", "none:0").split(":")
-several = os.path.basename(sys.argv[0]).startswith("03")
+several = os.path.basename(sys.argv[0]).startswith("03") or "fp16" in words and "-n 1 " not in os.environ["FAKE_MPI"]
 if several and kind == "status":
     print("error: it broke", file=sys.stderr)
     sys.exit(5)
@@ -33,27 +34,27 @@ with open(option("--metrics", None), "w") as out:
             write(event="check", step=step, loss_difference=off if kind == "checked-loss" else 0,
                   gradient_difference=off if kind == "gradient" else 0)
     write(event="end", parameter_checksum="b" if kind == "weights" and several else "a",
-          traffic=[dict(messages_sent=1, bytes_sent=8)] * 2)
+          traffic=[dict(messages_sent=1, bytes_sent=8, collectives=1, collective_bytes=8)] * 2)
 '''
 
 # One rank is enough where nothing is computed.
 MPIRUN = """#!{python}
 import os, sys
-program = next(i for i, word in enumerate(sys.argv) if os.path.basename(word).startswith("03"))
+program = next(i for i, word in enumerate(sys.argv) if os.path.basename(word)[:2] in ("03", "06"))
+os.environ["FAKE_MPI"] = " ".join(sys.argv)
 os.execv(sys.argv[program], sys.argv[program:])
 """
 
 
 class Verify(unittest.TestCase):
-    def verify(self, error="none:0"):
+    def verify(self, error="none:0", stage="03_naive_allreduce"):
         with tempfile.TemporaryDirectory() as folder:
-            for name, text in (("02_grad_accum", PROGRAM), ("03_naive_allreduce", PROGRAM),
-                               ("mpirun", MPIRUN)):
+            for name, text in (("02_grad_accum", PROGRAM), (stage, PROGRAM), ("mpirun", MPIRUN)):
                 program = Path(folder, name)
                 program.write_text(text.replace("{python}", sys.executable))
                 program.chmod(0o755)
             return subprocess.run(
-                [sys.executable, TOOLS / "verify.py", folder, "03_naive_allreduce", "--ranks", "2",
+                [sys.executable, TOOLS / "verify.py", folder, stage, "--ranks", "2",
                  "--steps", "40"], capture_output=True, text=True, timeout=120, check=False,
                 env={**os.environ, "FAKE_ERROR": error, "PATH": f"{folder}:/usr/bin:/bin"})
 
@@ -76,6 +77,13 @@ class Verify(unittest.TestCase):
     def test_differences_within_the_bounds_pass(self):
         for error in ("checked-loss:5e-7", "gradient:5e-6"):
             self.assertEqual(self.verify(error).returncode, 0, error)
+
+    def test_halves_have_bounds_of_their_own(self):
+        for error, good in (("gradient:1e-3", True), ("gradient:3e-3", False), ("loss:1e-6", False)):
+            done = self.verify(error, stage="06_mixed_precision")
+            self.assertEqual(done.returncode, 0 if good else 1, error + done.stdout + done.stderr)
+            bad = [line for line in done.stdout.splitlines() if line.endswith(" FAIL")]
+            self.assertTrue(all("fp16" in line for line in bad), done.stdout)
 
     def test_a_program_that_fails_is_no_pass(self):
         done = self.verify("status:0")

@@ -8,6 +8,8 @@
   C  from the same weights, loss and gradient are those of one pass over the whole batch (with GELU:
      a ReLU whose input is within a rounding of zero may flip, and its gradient is then another)
 
+From stage 06 on A and C also in fp16 and bf16.
+
 The status is 0 for PASS, 1 for FAIL or where the programs fail, 6 where real GPUs are too few.
 """
 
@@ -22,6 +24,7 @@ from runner import RunFailed, Runner
 ONE = "02_grad_accum"  # one GPU, in micro-batches
 BATCH = 240  # 1, 2, 3 and 4 divide it
 LOSS_BOUND, GRADIENT_BOUND, FP64_BOUND = 1e-6, 1e-5, 1e-12
+HALF_BOUND = 2e-3  # of loss and gradient
 LINK = "12.5,20"  # GB/s and us: a network of 100 Gbit/s
 # The default net has 2 MiB of gradients: in one bucket, in two, in one a parameter.
 NCCL_WAYS = [
@@ -124,6 +127,23 @@ def parts_b_and_c(verdict, run, stage, ranks, steps):
                     gradient <= GRADIENT_BOUND and len(checked) == steps)
 
 
+def parts_in_halves(verdict, run, stage, ranks, steps):
+    """Stage 06: the one GPU is its own, since no stage before has halves."""
+    options = ("--steps", steps, "--global-batch", BATCH, "--precision")
+    cut = ("--micro-batch", BATCH // ranks)
+    for precision in ("fp16", "bf16"):
+        one = run(stage, 1, *options, precision, *cut)
+        for name, way in adding_in_order(stage, one.run["simulated"]):
+            many = run(stage, ranks, *options, precision, "--check-replicas", 1, *way)
+            same_bits(verdict, "A", f"{precision}, {name}: losses, weights", one, many)
+        checked = run(stage, ranks, *options, precision, "--check-gradients", "--activation",
+                      "gelu").checks
+        for what in ("loss", "gradient"):
+            difference = max(check[f"{what}_difference"] for check in checked)
+            verdict.row("C", f"{precision} GELU: {what}", f"{difference:.1e}",
+                        difference <= HALF_BOUND and len(checked) == steps)
+
+
 def free_run(run, stage, ranks, steps):
     """Not judged: in fp32 two correct programs drift apart by rounding."""
     whole = run(ONE, None, "--steps", steps)
@@ -198,6 +218,8 @@ def main():
             part_a(verdict, run, stage, ranks, arguments.steps)
             reproducible(verdict, run, stage, ranks, arguments.steps)
             parts_b_and_c(verdict, run, stage, ranks, arguments.steps)
+            if stage >= "06":
+                parts_in_halves(verdict, run, stage, ranks, arguments.steps)
             free_run(run, stage, ranks, arguments.steps)
             if stage != ONE and ranks > 1:
                 costs(run, stage, ranks)

@@ -33,7 +33,7 @@ enum class MomentumForm { gradient, velocity };
 
 /// Everything a run is told from outside. The defaults are those of the command line.
 struct Options {
-  std::string data = "fashion-mnist";  ///< "fashion-mnist", "synthetic", or a folder of IDX files
+  std::string data = "fashion-mnist";  ///< or "synthetic", "faint", or a folder of IDX files
   std::vector<int> layers = {784, 512, 256, 10};  ///< sizes of the MLP, input first
   Activation activation = Activation::relu;
   LossKind loss = LossKind::cross_entropy;

@@ -29,7 +29,7 @@ constexpr std::int64_t most_elements = std::numeric_limits<int>::max();
 void add_model_options(OptionTable& table, Options& options, int stage) {
   const Options defaults = options;
   table.add(Shown::in_help, "--data", "NAME|FOLDER", defaults.data,
-            "fashion-mnist, synthetic, or a folder with the four IDX files, plain or .gz",
+            "fashion-mnist, synthetic, faint, or a folder with the four IDX files, plain or .gz",
             [&](const std::string& text) { options.data = text; });
   table.add(Shown::in_help, "--layers", "SIZES", layers_text(defaults.layers),
             "sizes of the layers, input first; 784-512x8-10 repeats a size",

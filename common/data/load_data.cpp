@@ -8,6 +8,7 @@
 
 #include "common/data/dataset.hpp"
 #include "common/data/dataset_builder.hpp"
+#include "common/data/faint.hpp"
 #include "common/data/idx.hpp"
 #include "common/data/synthetic.hpp"
 #include "common/errors.hpp"
@@ -96,10 +97,16 @@ TrainAndTest load_synthetic(const Options& options) {
   return synthetic_classification(inputs, outputs);
 }
 
+TrainAndTest load_faint(const Options& options) {
+  if (options.loss != LossKind::mse) throw OptionError("--data faint goes with --loss mse");
+  return faint_regression(options.layers.front(), options.layers.back());
+}
+
 }  // namespace
 
 TrainAndTest load_data(const Options& options) {
   if (options.data == "synthetic") return load_synthetic(options);
+  if (options.data == "faint") return load_faint(options);
   if (options.data == "fashion-mnist") {
     check_output_layer(options, fashion_mnist_classes);
     return load_images(options, fashion_mnist_files(), fashion_mnist_classes);
@@ -108,7 +115,7 @@ TrainAndTest load_data(const Options& options) {
   if (!fs::is_directory(options.data, error)) {
     throw InputError(options.data + ": " +
                      (error ? error.message() : std::string("Not a directory")) +
-                     "; --data is fashion-mnist, synthetic or a folder of IDX files");
+                     "; --data is fashion-mnist, synthetic, faint or a folder of IDX files");
   }
   // A folder does not say how many classes it has; the last layer does.
   return load_images(options, find_files(options.data), options.layers.back());

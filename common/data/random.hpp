@@ -6,7 +6,12 @@ namespace ddp {
 
 /// What a stream of random numbers is for. Two uses never share a number, although all of them
 /// start from the same seed.
-enum class RandomUse : std::uint32_t { weights = 1, shuffle = 2, synthetic_data = 3 };
+enum class RandomUse : std::uint32_t {
+  weights = 1,
+  shuffle = 2,
+  synthetic_data = 3,
+  faint_data = 4
+};
 
 /// The stream of a use; `number` tells apart streams of one use, such as parameters or epochs.
 constexpr std::uint64_t random_stream(RandomUse use, std::uint32_t number) {

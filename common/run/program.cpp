@@ -81,7 +81,9 @@ void print(const TrainingResult& result) {
   }
   if (const std::string rates = rates_text(result.steps); !rates.empty())
     row("learning rate", rates);
-  row("test loss", fmt::format("{:.6f}", result.test.loss));
+  const double test_loss = result.test.loss;
+  const bool tiny = 0 < test_loss && test_loss < 1e-4;
+  row("test loss", tiny ? fmt::format("{:.2e}", test_loss) : fmt::format("{:.6f}", test_loss));
   if (const std::string scale = loss_scale_text(result.steps); !scale.empty())
     row("loss scale", scale);
   if (result.test.accuracy == result.test.accuracy) {  // NaN where the data has no labels

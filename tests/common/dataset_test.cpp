@@ -305,5 +305,40 @@ TEST_CASE("Synthetic training and test samples are all different") {
   CHECK(distinct.size() == 12000);
 }
 
+TEST_CASE("Faint data has one outlier a quarter, which cancel, and outputs that hardly differ") {
+  const TrainAndTest data = load_data(options_for("faint", {15, 2}, LossKind::mse));
+  REQUIRE(data.train.size() == 16384);
+  REQUIRE(data.test.size() == 2048);
+  REQUIRE(data.train.output_size() == 2);
+  const std::vector<std::uint32_t> outliers = {4095, 8191, 12287, 16383};
+  for (const float input : inputs_of<float>(data.train, all_of(data.train))) {
+    REQUIRE(std::abs(input) == 1.0f / 32);
+  }
+  const std::vector<float> same = inputs_of<float>(data.train, {4095});
+  for (const std::uint32_t outlier : outliers) {
+    CHECK(inputs_of<float>(data.train, {outlier}) == same);
+  }
+  // Each output's common parts sum up to at most 15 / 2 / 32, its faint ones to 15 / 1024 / 32.
+  const auto check = [](const std::vector<double>& targets, double offset) {
+    for (std::size_t i = 0; i < targets.size(); i += 2) {
+      REQUIRE(std::abs(targets[i] - offset) < 15.1 / 64);
+      REQUIRE(std::abs(targets[i] - targets[i + 1]) <
+              2.01 * 15 / 1024 / 32 + 2 * 0.0005 * (offset != 0));
+    }
+  };
+  check(targets_of(data.train, {4095, 8191}), 4096);
+  check(targets_of(data.train, {12287, 16383}), -4096);
+  std::vector<std::uint32_t> others = all_of(data.train);
+  for (auto outlier = outliers.rbegin(); outlier != outliers.rend(); ++outlier) {
+    others.erase(others.begin() + *outlier);
+  }
+  check(targets_of(data.train, others), 0);
+  check(targets_of(data.test, all_of(data.test)), 0);
+  CHECK_THAT(error_of<OptionError>([] {
+               load_data(options_for("faint", {15, 2}));
+             }),
+             Contains("--data faint goes with --loss mse"));
+}
+
 }  // namespace
 }  // namespace ddp
