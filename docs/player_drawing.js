@@ -39,14 +39,17 @@ function addLegend(parent, entries) {
 
 /**
  * Bars over time, a row each, and all that comes after `now` (ms) behind a veil. `rows` are
- * {label, bars: [{look, begin, end, text}]}; `longest` (ms) is as wide as the picture.
+ * {label, space, bars: [{look, begin, end, text}]}, with `space` above, as high as `space` says;
+ * `longest` (ms) is as wide as the picture.
  */
 function addBars(parent, width, rows, now, longest, what) {
-  const left = 58, right = 12, top = 6, rowHeight = 26, foot = top + rows.length * rowHeight;
+  const left = 58, right = 12, rowHeight = 26;
+  let foot = 4;
+  const places = rows.map(({space = 0}) => (foot += space + rowHeight) - rowHeight);
   const x = (time) => left + (width - left - right) * time / longest;
   const picture = addPicture(parent, width, foot + 34, what);
   rows.forEach((row, index) => {
-    const y = top + index * rowHeight;
+    const y = places[index];
     const group = add(picture, "g", {class: "row"});
     add(group, "text", {x: 0, y: y + 17}, row.label);
     for (const bar of row.bars) {
@@ -54,7 +57,7 @@ function addBars(parent, width, rows, now, longest, what) {
       add(group, "rect", {class: `bar ${bar.look}`, x: x(bar.begin), y: y + 3, height: rowHeight - 6,
                           width: Math.max(wide, 0.5)});
       if (bar.text !== undefined && wide > 9) {
-        add(group, "text", {class: "on-bar", x: x(bar.begin) + wide / 2, y: y + 17,
+        add(group, "text", {class: `on-bar on-${bar.look}`, x: x(bar.begin) + wide / 2, y: y + 17,
                             "text-anchor": "middle"}, bar.text);
       }
     }

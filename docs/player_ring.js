@@ -102,11 +102,11 @@ function makeRing(recording, longest) {
                        ...(slow ? [["bar sleep", "sleeps"]] : [])]);
   }
 
-  const about = `Each step took a rank about as long as its chunk of ` +
-      `${Math.round(recording.gradient_bytes / ranks / 1000)} kB needs over a link of ` +
-      `${recording.link.split(",")[0]} GB/s and ${recording.link.split(",")[1]} us. ` +
-      (slow ? `Rank ${slow.rank} slept ${slow.ms} ms before each of its steps; a step later its right ` +
-              `neighbour is as late, and so on around the circle. ` : "") +
+  const [speed, latency] = recording.link.split(",").map(Number), bytes = recording.gradient_bytes / ranks;
+  const about = `A chunk of ${Math.round(bytes / 1000)} kB needs ${ms(bytes / speed / 1e6 + latency / 1e3)} over a ` +
+      `link of ${speed} GB/s and ${latency} us. ` +
+      (slow ? `Rank ${slow.rank} slept ${slow.ms} ms before each of its steps. Its right neighbour waits for ` +
+              `it, a step later the next one, and so on around the circle. ` : "") +
       `All of it: ${ms(times.at(-1))}.`;
   const draw = (parent, width, index) => {
     drawCells(parent, width, index);

@@ -43,7 +43,7 @@ function makeStreams(recording, longest) {
   moments.sort((a, b) => a.time - b.time);
 
   const rows = everyone.flatMap((rank) => [
-    {label: `${rank} comp.`, bars: operations.filter((o) => o.rank === rank && o.stream === "compute")
+    {label: `${rank} comp.`, space: 6, bars: operations.filter((o) => o.rank === rank && o.stream === "compute")
         .map((o) => ({look: o.phase, begin: o.begin_ms, end: o.end_ms}))},
     {label: `${rank} comm.`, bars: of(rank, "all-reduce").flatMap((o) => {
       const runs = Math.min(Math.max(o.begin_ms, calls.get(o.what).starts), o.end_ms);

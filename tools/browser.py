@@ -43,7 +43,7 @@ class Page:
         self.process = subprocess.Popen(
             ["bash", "-c", f'exec "$@" 3<&{commands} 4>&{answers}', "browser", find_browser(),
              "--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe",
-             "--no-first-run", "--disable-extensions", "--disable-background-networking",
+             "--no-first-run", "--hide-scrollbars", "--disable-extensions", "--disable-background-networking",
              f"--user-data-dir={self.folder.name}", "about:blank"],
             pass_fds=(commands, answers), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL, start_new_session=True)
