@@ -65,7 +65,7 @@ function makeStreams(recording, longest) {
                        ["bar wait", "waits in it for a later rank"]]);
   }
   const [speed, latency] = recording.link.split(",");
-  const about = `One step, the quickest of a run, with overlap ${recording.overlap}, over links of ${speed} GB/s and ` +
+  const about = `One steady step of a run, with overlap ${recording.overlap}, over links of ${speed} GB/s and ` +
       `${latency} us. Of each rank, comp. is its compute stream and comm. its communication stream. ` +
       (recording.slow ? `On rank ${recording.slow.rank} every fourth operation came up to 1 ms late. ` : "") +
       `All of it: ${ms(recording.duration_ms)}.`;

@@ -22,16 +22,16 @@ import sys
 import tempfile
 from pathlib import Path
 
-from communication import communication_of, mean_of, quickest_step, step_window
+from communication import communication_of, counted_steps, mean_of, step_window
 from sources import ROOT
 from trace_file import TraceError, compute_row, ranks_of, read_trace
 
 RANKS, SLOW = 4, 2
 # Slow enough for the links to matter more than what else this machine does. GB/s, us.
-RING_LINK, STREAMS_LINK = "0.05,2000", "0.3,100"
+RING_LINK, STREAMS_LINK = "0.05,2000", "0.15,100"
 RING_DELAY = 20  # ms
 STREAMS_OPTIONS = ("--data", "synthetic", "--layers", "784-256x6-10", "--bucket-mb", "0.25",
-                   "--first-bucket-mb", "0.25", "--global-batch", "512", "--steps", "150", "--quiet")
+                   "--first-bucket-mb", "0.25", "--global-batch", "1024", "--steps", "100", "--quiet")
 NAMES = ("ring", "ring-slow", "streams-off", "streams-on", "streams-slow")
 FOLDER, PAGE_DATA = ROOT / "docs/recordings", ROOT / "docs/recordings.js"
 TOGETHER = 50  # microseconds: a shorter pause within a layer is not to be seen
@@ -71,9 +71,25 @@ def phase_of(operation):
     return first if first in ("forward", "backward") else "update"  # the loss, too, is a moment
 
 
+def steadiest_step(trace):
+    """The one in which the ranks are soonest through their backward passes, all together.
+
+    What else the machine does holds up now one rank, now another, in almost every step.
+    """
+    computing = {compute_row(trace, rank) for rank in ranks_of(trace)}
+    begins, ends = {}, {}
+    for o in trace.operations:  # by their start
+        if o.row in computing:
+            begins.setdefault(o.step, o.start)
+            if phase_of(o) == "backward":
+                ends.setdefault(o.step, {})[o.row] = o.end
+    return min(counted_steps(trace, ranks_of(trace)[0]),
+               key=lambda step: sum(ends[step].values()) - len(computing) * begins[step])
+
+
 def cut(trace):
     """One steady step: the operations of the compute and communication streams of all ranks."""
-    step = quickest_step(trace)
+    step = steadiest_step(trace)
     begin, end = step_window(trace, step)
     own = [o for o in trace.operations if o.step == step]
     rows = []
