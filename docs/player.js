@@ -19,7 +19,9 @@ function show() {
   const {title, items} = view.words(index);
   const heading = document.createElement("p"), list = document.createElement("ul");
   heading.textContent = title;
-  for (const item of items) list.append(Object.assign(document.createElement("li"), {textContent: item}));
+  for (const item of items) {
+    list.append(Object.assign(document.createElement("li"), {textContent: item}));
+  }
   part("words").replaceChildren(heading, ...(items.length ? [list] : []));
   part("view").replaceChildren();
   view.draw(part("view"), Math.max(part("view").clientWidth, 280), index);
@@ -93,10 +95,11 @@ const keys = {" ": playOrPause, ArrowLeft: () => step(state.index - 1),
               ArrowRight: () => step(state.index + 1), Home: () => step(0),
               End: () => step(state.view.times.length - 1)};
 document.addEventListener("keydown", (event) => {
-  const own = event.target.matches("select") || (event.key === " " && event.target.matches("button"));
-  if (own || event.altKey || event.ctrlKey || event.metaKey || !(event.key in keys)) return;
+  const {target, key} = event;
+  const own = target.matches("select") || (key === " " && target.matches("button"));
+  if (own || event.altKey || event.ctrlKey || event.metaKey || !(key in keys)) return;
   event.preventDefault();
-  keys[event.key]();
+  keys[key]();
 });
 part("first").addEventListener("click", () => step(0));
 part("back").addEventListener("click", () => step(state.index - 1));

@@ -21,19 +21,24 @@ function makeRing(recording, longest) {
   /** When the rank could begin the step: its own last end. */
   const freeAt = (index, rank) => index > 1 ? steps[index - 1].messages[rank].end_ms : 0;
 
+  const [speed, latency] = recording.link.split(",").map(Number);  // GB/s, us
+  const bytes = recording.gradient_bytes / ranks;
+  const needed = bytes / speed / 1e6 + latency / 1e3;  // ms, for a chunk over the link
+
   function words(index) {
     const step = steps[index];
     if (index === 0) {
       return {title: "At first each rank has its own term in all of its chunks.", items: []};
     }
     const adds = step.phase === "reduce-scatter";
-    const title = `${adds ? "Reduce-scatter" : "All-gather"}, step ${step.step} of 0 to ${ranks - 2}: ` +
-        (adds ? "whoever gets a chunk adds its own term." : "whoever gets a finished chunk keeps it.");
+    const title = `${adds ? "Reduce-scatter" : "All-gather"}, step ${step.step} of 0 to ` +
+        `${ranks - 2}: whoever gets a ` +
+        (adds ? "chunk adds its own term." : "finished chunk keeps it.");
     const items = step.messages.map((message, rank) => {
       const late = message.begin_ms - freeAt(index, rank);
-      const sleeps = slow && slow.rank === rank ? `rank ${rank}, late by ${ms(late)},` : `rank ${rank}`;
-      return `${sleeps} sends chunk ${message.chunk} (${wordsForTerms(steps[index - 1].bits[rank][message.chunk])}) ` +
-          `to rank ${message.to}`;
+      const delay = slow && slow.rank === rank ? `, late by ${ms(late)},` : "";
+      const terms = wordsForTerms(steps[index - 1].bits[rank][message.chunk]);
+      return `rank ${rank}${delay} sends chunk ${message.chunk} (${terms}) to rank ${message.to}`;
     });
     return {title, items};
   }
@@ -50,7 +55,8 @@ function makeRing(recording, longest) {
       add(picture, "text", {x: 0, y: y(chunk) + 24}, `chunk ${chunk}`);
     }
     for (const rank of everyone) {
-      add(picture, "text", {x: x(rank) + cellWidth / 2, y: 15, "text-anchor": "middle"}, `rank ${rank}`);
+      add(picture, "text", {x: x(rank) + cellWidth / 2, y: 15, "text-anchor": "middle"},
+          `rank ${rank}`);
       step.bits[rank].forEach((bits, chunk) => {
         const terms = termsOf(bits);
         const cell = add(picture, "g", {class: "chunk", "data-rank": rank, "data-chunk": chunk,
@@ -76,8 +82,8 @@ function makeRing(recording, longest) {
       arrow(x(rank) + cellWidth + 1, at);
       if (message.to < rank) arrow(x(message.to) - 23, at);  // once around the circle
     });
-    addLegend(parent, [...everyone.map((n) => [`cell terms-${n + 1}`, `${n + 1} of ${ranks} terms`]),
-                       ["frame", "came in this step"]]);
+    const terms = everyone.map((n) => [`cell terms-${n + 1}`, `${n + 1} of ${ranks} terms`]);
+    addLegend(parent, [...terms, ["frame", "came in this step"]]);
   }
 
   function drawTimes(parent, width, index) {
@@ -91,22 +97,30 @@ function makeRing(recording, longest) {
           bars.push({look: "sleep", begin: freeAt(i + 1, rank), end: begin});
         }
         if (starts - begin > 0.2) bars.push({look: "wait", begin, end: starts});
-        bars.push({look: step.phase, begin: starts, end, text: step.step});
+        // And a large message only leaves when the right neighbour takes it.
+        const taker = Math.min(step.messages[(rank + 1) % ranks].begin_ms, end);
+        const busy = taker - (starts + needed) > 0.2 ? starts + needed : end;
+        bars.push({look: step.phase, begin: starts, end: busy, text: step.step});
+        if (busy < end) {
+          bars.push({look: "wait", begin: busy, end: taker});
+          bars.push({look: step.phase, begin: taker, end});
+        }
       });
       return {label: `rank ${rank}`, bars};
     });
     addBars(parent, width, rows, times[index], longest, "when each rank was in which step");
     addLegend(parent, [["bar reduce-scatter", "step of the reduce-scatter"],
                        ["bar all-gather", "of the all-gather"],
-                       ["bar wait", "the left neighbour has not sent yet"],
+                       ["bar wait", "waits for a neighbour to send or to take"],
                        ...(slow ? [["bar sleep", "sleeps"]] : [])]);
   }
 
-  const [speed, latency] = recording.link.split(",").map(Number), bytes = recording.gradient_bytes / ranks;
-  const about = `A chunk of ${Math.round(bytes / 1000)} kB needs ${ms(bytes / speed / 1e6 + latency / 1e3)} over a ` +
-      `link of ${speed} GB/s and ${latency} us. ` +
-      (slow ? `Rank ${slow.rank} slept ${slow.ms} ms before each of its steps. Its right neighbour waits for ` +
-              `it, a step later the next one, and so on around the circle. ` : "") +
+  const about = `A chunk of ${Math.round(bytes / 1000)} kB needs ${ms(needed)} over a link of ` +
+      `${speed} GB/s and ${latency} us. ` +
+      (slow ? `Rank ${slow.rank} slept ${slow.ms} ms before each of its steps. Its right ` +
+              `neighbour waits for what it sends, its left one until it takes what comes, a step ` +
+              `later the next ones, and so on around the circle. `
+            : "") +
       `All of it: ${ms(times.at(-1))}.`;
   const draw = (parent, width, index) => {
     drawCells(parent, width, index);

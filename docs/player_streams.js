@@ -8,7 +8,7 @@ function makeStreams(recording, longest) {
   const {ranks, operations} = recording;
   const everyone = [...Array(ranks).keys()];
   const of = (rank, phase) => operations.filter((o) => o.rank === rank && o.phase === phase);
-  const buckets = [...new Set(operations.filter((o) => o.phase === "all-reduce").map((o) => o.what))];
+  const buckets = [...new Set(of(0, "all-reduce").map((o) => o.what))];
   /** By bucket: the all-reduce of each rank, and when the last of them had come to it. */
   const calls = new Map(buckets.map((bucket) => {
     const own = everyone.map((rank) => of(rank, "all-reduce").find((o) => o.what === bucket));
@@ -34,16 +34,19 @@ function makeStreams(recording, longest) {
           [missing.length === 0 ? "it is the last: now the all-reduce can run"
                                 : `it waits there for ${listed(missing)}`]);
     }
-    say(Math.max(...own.map((o) => o.end_ms)), `The all-reduce of ${bucket} is done on all ranks.`,
-        [`it ran for ${ms(Math.max(...own.map((o) => o.end_ms)) - starts)}, after the last had come`]);
+    const end = Math.max(...own.map((o) => o.end_ms));
+    say(end, `The all-reduce of ${bucket} is done on all ranks.`,
+        [`it ran for ${ms(end - starts)}, after the last had come`]);
   }
   say(recording.duration_ms, "The step is over on all ranks.",
-      [`its all-reduces took ${ms(recording.all_reduce_ms)} on average over the ranks, waiting included`,
+      [`its all-reduces took ${ms(recording.all_reduce_ms)} on average over the ranks, ` +
+           "waiting included",
        `${ms(recording.exposed_ms)} of that were exposed: the rank computed nothing meanwhile`]);
   moments.sort((a, b) => a.time - b.time);
 
   const rows = everyone.flatMap((rank) => [
-    {label: `${rank} comp.`, space: 6, bars: operations.filter((o) => o.rank === rank && o.stream === "compute")
+    {label: `${rank} comp.`, space: 6, bars: operations
+        .filter((o) => o.rank === rank && o.stream === "compute")
         .map((o) => ({look: o.phase, begin: o.begin_ms, end: o.end_ms}))},
     {label: `${rank} comm.`, bars: of(rank, "all-reduce").flatMap((o) => {
       const runs = Math.min(Math.max(o.begin_ms, calls.get(o.what).starts), o.end_ms);
@@ -65,9 +68,11 @@ function makeStreams(recording, longest) {
                        ["bar wait", "waits in it for a later rank"]]);
   }
   const [speed, latency] = recording.link.split(",");
-  const about = `One steady step of a run, with overlap ${recording.overlap}, over links of ${speed} GB/s and ` +
-      `${latency} us. Of each rank, comp. is its compute stream and comm. its communication stream. ` +
-      (recording.slow ? `On rank ${recording.slow.rank} every fourth operation came up to 1 ms late. ` : "") +
+  const about = `One steady step of a run, with overlap ${recording.overlap}, over links of ` +
+      `${speed} GB/s and ${latency} us. Of each rank, comp. is its compute stream and comm. its ` +
+      "communication stream. " +
+      (recording.slow ? `On rank ${recording.slow.rank} every fourth operation came up to 1 ms late. `
+                      : "") +
       `All of it: ${ms(recording.duration_ms)}.`;
   return {times: moments.map((moment) => moment.time), words, draw, about};
 }
