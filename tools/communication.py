@@ -33,6 +33,29 @@ def counted_steps(trace, rank):
     return steps[WARM_UP:] or steps
 
 
+def step_window(trace, step):
+    """(begin, end) of a step, over all ranks, of what belongs to it in the compute streams."""
+    return step_windows(trace)[step]
+
+
+def step_windows(trace):
+    """{step: (begin, end)} of all steps, as step_window has them."""
+    computing = {compute_row(trace, rank) for rank in ranks_of(trace)}
+    windows = {}
+    for o in trace.operations:
+        if o.row in computing:
+            begin, end = windows.get(o.step, (o.start, o.end))
+            windows[o.step] = min(begin, o.start), max(end, o.end)
+    return windows
+
+
+def quickest_step(trace):
+    """The one that was disturbed least by what else the machine did."""
+    windows = step_windows(trace)
+    return min(counted_steps(trace, ranks_of(trace)[0]),
+               key=lambda step: windows[step][1] - windows[step][0])
+
+
 def communication_of(trace, rank, steps=()):
     """The mean over these steps, or the counted ones; None where they have no collectives."""
     steps = set(steps or counted_steps(trace, rank))

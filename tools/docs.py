@@ -23,6 +23,8 @@ MAIN_PAGE = "README.md"
 STYLE = Path(os.environ.get("DOXYGEN_AWESOME_CSS", "/usr/share/doxygen-awesome-css"))
 SHEETS = ("doxygen-awesome.css", "doxygen-awesome-sidebar-only.css",
           "doxygen-awesome-sidebar-only-darkmode-toggle.css")
+PLAYER = ("player.html", "player.css", "player.js", "player_drawing.js", "player_ring.js",
+          "player_streams.js", "recordings.js")  # of docs/; no page of Doxygen's
 _FOLD = re.compile(r"\s*(?:</?details>|<summary>.*</summary>|\s)+")
 SCRIPTS = ("doxygen-awesome-darkmode-toggle.js", "doxygen-awesome-fragment-copy-button.js")
 
@@ -58,6 +60,8 @@ def reference(root, page, text, target, is_image=False):
     path, _, fragment = target.partition("#")
     file = Path(os.path.normpath(root / page / ".." / path)) if path else root / page
     name = os.path.relpath(file, root)
+    if name == "docs/player.html":
+        return f"[{text}](player.html{'#' + fragment if fragment else ''})"
     if file.is_dir():
         name = f"{name}/README.md"
     plain = text.replace("`", "")  # Doxygen shows the marks in a reference
@@ -171,6 +175,24 @@ def mend(folder):
             path.write_text(better)
 
 
+def player(root, name, text):
+    """A file of the player as the site has it: with links to the site's pages."""
+    if not name.endswith(".html"):
+        return text
+
+    def link(match):
+        page = os.path.relpath(os.path.normpath(root / "docs" / match[1]), root)
+        return f'href="{label(page)}.html"' if page in pages(root) else match[0]
+
+    return re.sub(r'href="([^"#]+\.md)"', link, text)
+
+
+def add_player(root, folder):
+    for name in PLAYER:
+        text = (root / "docs" / name).read_text(encoding="utf-8")
+        (folder / name).write_text(player(root, name, text), encoding="utf-8")
+
+
 def main(arguments):
     if arguments[:1] == ["--filter"]:
         path = Path(arguments[1]).resolve()
@@ -184,6 +206,7 @@ def main(arguments):
         return 1
     html = ROOT / OUTPUT / "html"
     mend(html)
+    add_player(ROOT, html)
     count, dead = check_links.dead_in_html(html)
     for message in dead:
         print(message, file=sys.stderr)

@@ -21,7 +21,7 @@ matplotlib.use("Agg")  # no display needed
 from matplotlib import pyplot
 from matplotlib.patches import Patch
 
-from communication import WARM_UP, communication_of, counted_steps, mean_of
+from communication import WARM_UP, communication_of, mean_of, quickest_step, step_window
 from intervals import rest_of, union_of
 from metrics import MetricsError, read_metrics
 from trace_file import TraceError, compute_row, ranks_of, read_trace
@@ -67,21 +67,6 @@ def measure(programs, folder):
              "step_seconds": min(seconds)}
             for (cap, overlap), seconds in times.items()]
     (folder / "step_times.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-
-
-def step_window(trace, step):
-    """(begin, end) of a step, over all ranks, of what belongs to it in the compute streams."""
-    computing = {compute_row(trace, rank) for rank in ranks_of(trace)}
-    own = [o for o in trace.operations if o.step == step and o.row in computing]
-    return min(o.start for o in own), max(o.end for o in own)
-
-
-def quickest_step(trace):
-    """The one that was disturbed least by what else the machine did."""
-    def duration(step):
-        begin, end = step_window(trace, step)
-        return end - begin
-    return min(counted_steps(trace, ranks_of(trace)[0]), key=duration)
 
 
 def draw_bars(axes, intervals, place, height=0.8, **look):

@@ -1,7 +1,6 @@
 #include "common/run/trace_file.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <exception>
 #include <nlohmann/json.hpp>
@@ -47,11 +46,6 @@ Json name_event(const char* what, int rank, int row, const std::string& name) {
   return {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", row}, {"args", {{"name", name}}}};
 }
 
-std::int64_t nanoseconds_since_1970() {
-  const auto now = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
-}
-
 std::size_t share_of_a_rank(const Ranks& ranks) {
   return TraceFile::most_operations / static_cast<std::size_t>(ranks.size());
 }
@@ -62,7 +56,7 @@ TraceFile::TraceFile(const std::string& path, Process process, const Ranks& rank
     : process_(std::move(process)),
       ranks_(ranks),
       tracer_(share_of_a_rank(ranks)),
-      begin_(nanoseconds_since_1970()) {
+      begin_(tracer_.begin()) {
   if (ranks.rank() != 0) return;
   file_.emplace(path);
   ranks.at_failure([this] { write_what_this_rank_saw(); });

@@ -20,6 +20,8 @@ THREE_RANKS = [
     [[7, 7, 5], [3, 7, 7], [7, 6, 7]],
     [[7, 7, 7], [7, 7, 7], [7, 7, 7]],
 ]
+# Of the same table: the chunk that each rank sends in each step.
+THREE_SEND = [[0, 1, 2], [2, 0, 1], [1, 2, 0], [0, 1, 2]]
 GRADIENT = 4 * 535818  # bytes; 3 divides the elements
 
 
@@ -41,8 +43,21 @@ class RingSteps(unittest.TestCase):
         self.assertIn("reduce-scatter 1  0   012 02     01  1   012    012 12  2 ", done.stdout)
         record = json.loads(self.file.read_text(encoding="utf-8"))
         self.assertEqual([row["bits"] for row in record["steps"]], THREE_RANKS)
+        messages = [row["messages"] for row in record["steps"][1:]]
+        self.assertEqual([[m["chunk"] for m in row] for row in messages], THREE_SEND)
+        self.assertEqual([[m["to"] for m in row] for row in messages], [[1, 2, 0]] * 4)
         self.assertEqual(record["bytes_sent"]["naive"], [2 * GRADIENT, GRADIENT, GRADIENT])
         self.assertEqual(record["bytes_sent"]["ring"], [4 * GRADIENT // 3] * 3)
+
+    def test_a_slow_rank_is_late_in_each_step_and_its_neighbour_waits(self):
+        done = run(2, "--json", str(self.file), "--slow", "1:30")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        record = json.loads(self.file.read_text(encoding="utf-8"))
+        self.assertEqual(record["slow"], {"rank": 1, "ms": 30})
+        for index, row in enumerate(record["steps"][1:], 1):
+            neighbour, slow = row["messages"]
+            self.assertGreaterEqual(slow["begin_ms"], 30 * index)
+            self.assertGreaterEqual(neighbour["end_ms"], 30 * index)
 
     def test_it_can_be_drawn(self):
         if subprocess.run([sys.executable, "-c", "import matplotlib"], stderr=subprocess.DEVNULL,
@@ -56,10 +71,14 @@ class RingSteps(unittest.TestCase):
             self.assertEqual((done.returncode, picture.exists()), (status, status == 0), done.stderr)
 
     def test_nonsense_is_refused(self):
-        for arguments in (("x",), ("--json",), ("--json", "a", "b")):
+        for arguments in (("x",), ("--json",), ("--json", "a", "b"), ("--slow", "1"),
+                          ("--slow", "0:x"), ("--slow", "-1:5"), ("--slow", "0:5x")):
             done = run(1, *arguments)
             self.assertEqual(done.returncode, 2, done.stdout)
-            self.assertIn("usage: ring_steps [--json FILE]", done.stdout)
+            self.assertIn("usage: ring_steps [--json FILE] [--slow RANK:MS]", done.stdout)
+        done = run(1, "--slow", "1:5")
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("error: --slow 1: the ranks are 0 to 0", done.stdout)
         done = run(1, "--json", "/nonexistent/file")
         self.assertEqual(done.returncode, 3, done.stdout)
         self.assertIn("error: /nonexistent/file: cannot be written", done.stdout)

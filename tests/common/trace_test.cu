@@ -73,6 +73,18 @@ TEST_CASE("Nobody is told of anything without a tracer, nor a tracer of what is 
   CHECK(tracer.omitted() == 0);
 }
 
+TEST_CASE("A tracer says when its time began, by the clock that the ranks of a host share") {
+  const auto now = [] {
+    const auto time = std::chrono::system_clock::now().time_since_epoch();
+    return std::chrono::duration_cast<std::chrono::nanoseconds>(time).count();
+  };
+  const auto before = now();
+  const cuda::Tracer tracer(100);
+  const auto after = now();
+  CHECK(before <= tracer.begin());
+  CHECK(tracer.begin() <= after);
+}
+
 TEST_CASE("A tracer notes name, kind, sizes, bytes, range and step of each operation, in order") {
   const cuda::Stream stream, other;
   const cuda::Blas blas(stream);
