@@ -28,8 +28,8 @@ namespace ddp {
 template <class T>
 class GradientBuckets {
  public:
-  /// Told which bucket's all-reduce has just been enqueued, and in which stream.
-  using Enqueued = std::function<void(std::size_t bucket, cudaStream_t communication)>;
+  /// Told which bucket's all-reduce has just been enqueued, of how many bytes, in which stream.
+  using Enqueued = std::function<void(std::size_t, std::size_t, cudaStream_t communication)>;
 
   /// `gradients` are those of `parameters`, made by work in the stream `compute`; `plan` covers all
   /// of them.
@@ -48,9 +48,6 @@ class GradientBuckets {
   }
 
   const std::vector<Bucket>& plan() const { return plan_; }
-  std::span<T> gradients_of(std::size_t bucket) const {
-    return gradients_.subspan(plan_[bucket].begin, plan_[bucket].count);
-  }
 
   /// The last of `parameter`'s gradient is in the compute stream: enqueued, not done. Once that is
   /// so for a bucket and all those before it, its all-reduce is enqueued. The order is that of the
@@ -107,8 +104,9 @@ class GradientBuckets {
     // [/exercise]
     const std::string name = "bucket " + std::to_string(b);
     const cuda::Range range(name.c_str());
-    all_reduce_.sum(gradients_of(b), communication_);
-    if (on_enqueued_) on_enqueued_(b, communication_);
+    const std::span<T> gradients = gradients_.subspan(plan_[b].begin, plan_[b].count);
+    all_reduce_.sum(gradients, communication_);
+    if (on_enqueued_) on_enqueued_(b, all_reduce_.bytes(gradients), communication_);
   }
 
   std::span<const Parameter> parameters_;

@@ -33,10 +33,9 @@ class StepReducer {
   using MakeNccl = std::function<std::unique_ptr<AllReduce<T>>(const nccl::Communicator&)>;
 
   /// Collective. Throws AgreedError where ranks differ in their buckets or NCCL cannot start.
-  StepReducer(
-      const Options& options, const ParameterStore<T>& parameters, StepScalars<T>* scalars,
-      const mpi::Communicator& ranks, bool simulated, cudaStream_t stream,
-      const MakeNccl& make_nccl = std::make_unique<NcclAllReduce<T>, const nccl::Communicator&>)
+  StepReducer(const Options& options, const ParameterStore<T>& parameters, StepScalars<T>* scalars,
+              const mpi::Communicator& ranks, bool simulated, cudaStream_t stream,
+              const MakeNccl& make_nccl = {})
       : parameters_(parameters),
         scalars_(scalars),
         ranks_(ranks),
@@ -53,15 +52,13 @@ class StepReducer {
           options.timeout > 0 ? options.timeout : longest_start_seconds);
       nccl_.emplace(ranks, deadline);
       watchdog_.emplace(nccl_->handle(), std::chrono::duration<double>(options.timeout));
-      all_reduce_ = make_nccl(*nccl_);
+      all_reduce_ = make_nccl ? make_nccl(*nccl_) : std::make_unique<NcclAllReduce<T>>(*nccl_);
     } else {
       all_reduce_ = make_all_reduce<T>(options.allreduce, ranks,
                                        pass_device_pointers(options.mpi_buffers, simulated));
     }
     buckets_.emplace(parameters.parameters(), parameters.gradients_and_extras(), std::move(plan),
-                     *all_reduce_, stream, [this](std::size_t bucket, cudaStream_t communication) {
-                       enqueued(bucket, communication);
-                     });
+                     *all_reduce_, stream, [this](auto... what) { enqueued(what...); });
   }
 
   /// For the backward pass of `micro`: whom to tell of finished gradients. Nobody, as long as
@@ -91,11 +88,10 @@ class StepReducer {
   const std::vector<Bucket>& plan() const { return buckets_->plan(); }
 
  private:
-  static constexpr double mebibyte = 1 << 20;
-  static constexpr double longest_start_seconds = 120;
+  static constexpr double mebibyte = 1 << 20, longest_start_seconds = 120;
 
-  void enqueued(std::size_t bucket, cudaStream_t communication) {
-    ranks_.count_collective(all_reduce_->bytes(buckets_->gradients_of(bucket)));
+  void enqueued(std::size_t bucket, std::size_t bytes, cudaStream_t communication) {
+    ranks_.count_collective(bytes);
     if (watchdog_) watchdog_->enqueued(step_, bucket, communication);
   }
 

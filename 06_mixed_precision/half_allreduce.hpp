@@ -9,6 +9,7 @@
 #include "01_single_gpu/parameter_store.hpp"
 #include "03_naive_allreduce/all_reduce.hpp"
 #include "05_nccl_ddp/nccl_allreduce.hpp"
+#include "05_nccl_ddp/step_reducer.hpp"
 #include "06_mixed_precision/cast.cuh"
 #include "common/cli/options.hpp"
 #include "common/cuda/buffer.hpp"
@@ -69,18 +70,19 @@ class HalfAllReduce final : public AllReduce<Wide<T>> {
   cuda::DeviceBuffer<T> buffer_;  // laid out as the gradients
 };
 
-/// What `options` ask for: gradients as they are, or as halves T.
-template <class T>
-std::unique_ptr<AllReduce<Wide<T>>> make_nccl_all_reduce(const Options& options,
-                                                         const ParameterStore<Wide<T>>& parameters,
-                                                         const nccl::Communicator& communicator) {
-  if constexpr (!std::is_same_v<T, Wide<T>>) {
+/// For StepReducer, what `options` ask for: NCCL adds gradients as they are, or as halves H.
+template <class H, class T>
+typename StepReducer<T>::MakeNccl nccl_in(const Options& options,
+                                          const ParameterStore<T>& parameters) {
+  if constexpr (!std::is_same_v<H, T>) {
     if (options.reduce_type == ReduceType::same) {
-      return std::make_unique<HalfAllReduce<T>>(communicator, parameters.gradients_and_extras(),
-                                                parameters.gradients().size());
+      return [&](const nccl::Communicator& nccl) {
+        return std::make_unique<HalfAllReduce<H>>(nccl, parameters.gradients_and_extras(),
+                                                  parameters.gradients().size());
+      };
     }
   }
-  return std::make_unique<NcclAllReduce<Wide<T>>>(communicator);
+  return {};
 }
 
 }  // namespace ddp

@@ -12,6 +12,7 @@
 #include "03_naive_allreduce/rank_cut.hpp"
 #include "03_naive_allreduce/replicas.hpp"
 #include "05_nccl_ddp/step_reducer.hpp"
+#include "06_mixed_precision/apply_gradient.cuh"
 #include "06_mixed_precision/half_allreduce.hpp"
 #include "06_mixed_precision/loss_scaler.cuh"
 #include "06_mixed_precision/mixed_model.cuh"
@@ -21,52 +22,42 @@
 namespace ddp::mixed_precision {
 namespace {
 
-/// T is the scalar of the layers; Scalar, float for halves, that of all that is added up.
-template <class T, class Scalar = Wide<T>>
+/// The layers compute in H, all that is added up is T: the same, but for halves.
+template <class H, class T = Wide<H>, class Net = MixedModel<H>>
 TrainingResult train_in(const Options& options, const mpi::Communicator& ranks) {
   const int micro_batch = rank_micro_batch_size(options, ranks.size());
-  Run<Scalar> run("06_mixed_precision", options, rank_cut(options), micro_batch, ranks);
-  require_precision(options.precision, ranks);
+  Run<T> run("06_mixed_precision", options, rank_cut(options), micro_batch, ranks);
   const cuda::Stream stream;
-  const LossScaler<Scalar> scaler(options.loss_scale, stream);
-  MixedModel<T> model(seeded_apart(options, ranks.rank()), micro_batch, stream, scaler.scale(),
-                      step_extras(ranks.size()));
-  const ParameterStore<Scalar>& parameters = model.parameters();
-  const Loss<Scalar> loss(options.loss, options.layers.back(), micro_batch);
-  GradientAccumulator<Scalar> accumulator(options, parameters,
-                                          leaves_of_a_rank(options, ranks.size()));
-  GradientCheck<Scalar, MixedModel<T>> gradient_check(options, run, stream, ranks.rank(),
-                                                      scaler.scale());
-  const GradientClipper<Scalar> clipper(options.clip_norm, parameters.gradients().size());
-  const Sgd<Scalar> sgd(options, parameters, stream);
-  StepScalars<Scalar>* scalars = run.scalars(stream);
-  StepReducer<Scalar> reducer(
-      options, parameters, scalars, ranks, run.simulated(), stream,
-      [&](const auto& nccl) { return make_nccl_all_reduce<T>(options, parameters, nccl); });
+  const LossScaler<T> scaler(options.loss_scale, stream);
+  Net model(seeded_apart(options, ranks.rank()), micro_batch, stream, scaler.scale(),
+            step_extras(ranks.size()));
+  const ParameterStore<T>& parameters = model.parameters();
+  const Loss<T> loss(options.loss, options.layers.back(), micro_batch);
+  GradientAccumulator<T> accumulator(options, parameters, leaves_of_a_rank(options, ranks.size()));
+  GradientCheck<T, Net> gradient_check(options, run, stream, ranks.rank(), scaler.scale());
+  const GradientClipper<T> clipper(options.clip_norm, parameters.gradients().size());
+  const Sgd<T> sgd(options, parameters, stream);
+  StepScalars<T>* scalars = run.scalars(stream);
+  StepReducer<T> reducer(options, parameters, scalars, ranks, run.simulated(), stream,
+                         nccl_in<H>(options, parameters));
   if (!options.no_broadcast) broadcast_parameters(parameters, ranks, stream);
   run.track(training_state(parameters, sgd, {scaler.state()}), stream);
-  const ReplicaCheck<Scalar> replicas(options, parameters, ranks, stream);
+  const ReplicaCheck<T> replicas(options, parameters, ranks, stream);
 
   for (const Step& step : run.steps()) {
     clear_sums(scalars, stream);
     model.cast_weights();
     for (const MicroBatch& micro : step.micro_batches) {
-      const Batch<Scalar> batch = run.load(micro, stream);
-      const Scalar* outputs = model.forward(batch.inputs, batch.count);
-      const Scalar* gradient = loss.forward_backward(outputs, batch, step.count(), scalars, stream);
+      const Batch<T> batch = run.load(micro, stream);
+      const T* outputs = model.forward(batch.inputs, batch.count);
+      const T* gradient = loss.forward_backward(outputs, batch, step.count(), scalars, stream);
       model.backward(gradient, accumulator.beta(micro),
                      reducer.during_backward(step, micro, run.stop_requested()));
       accumulator.add(micro, step, scalars, stream);
     }
     reducer.finish(run.stop_requested());
     gradient_check.compare(step, parameters, scalars);
-
-    // [exercise 6.5] The gradient is that of the scaled loss, summed over all ranks. What now?
-    scaler.unscale(parameters.gradients(), scalars, stream);
-    clipper.clip(parameters.gradients(), scalars, stream);
-    sgd.step(parameters, options.learning_rate, scalars, stream);
-    scaler.update(scalars, stream);
-    // [/exercise]
+    apply_gradient(parameters, scaler, clipper, sgd, options.learning_rate, scalars, stream);
 
     run.record(step, scalars, options.learning_rate, stream);
     replicas.after(step.number);
@@ -81,6 +72,7 @@ TrainingResult train_in(const Options& options, const mpi::Communicator& ranks) 
 }  // namespace
 
 TrainingResult train(const Options& options, const mpi::Communicator& ranks) {
+  require_precision(options.precision, ranks);
   switch (options.precision) {
     case Precision::fp64:
       return train_in<double>(options, ranks);

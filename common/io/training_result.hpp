@@ -44,7 +44,7 @@ struct StepRecord {
   double loss;  ///< mean over the global batch, before the update
   double learning_rate;
   int samples;
-  double seconds;  ///< on the device, from the end of the step before to the end of this one
+  double seconds;         ///< on the device, from the end of the step before to the end of this one
   double loss_scale = 0;  ///< of this step's gradient; 0 where there is none, before stage 06
   bool skipped = false;   ///< the gradient overflowed under it, and the weights stayed
 };

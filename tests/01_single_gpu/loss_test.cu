@@ -163,7 +163,7 @@ TEMPLATE_TEST_CASE("a batch adds its losses and hits to the step's sums", "", fl
   using T = TestType;
   const cuda::Stream stream;
   const DeviceScalars<T> scalars;
-  scalars.write({T(100), T(7), T(0), 0});
+  scalars.write({T(100), T(7), T(0), 0, 0});
   const DeviceValues<T> outputs(as<T>({1, 2, 3, 4}));
   const DeviceValues<T> targets(as<T>({0, 4, 3, 2}));
   const Loss<T> loss(LossKind::mse, 2, 3);

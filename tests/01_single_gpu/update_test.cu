@@ -90,7 +90,7 @@ TEMPLATE_TEST_CASE("flags stay raised, sums do not", "", float, double) {
   using T = TestType;
   const cuda::Stream stream;
   const DeviceScalars<T> scalars;
-  scalars.write({T(1), T(2), T(3), non_finite_loss});
+  scalars.write({T(1), T(2), T(3), 0, non_finite_loss});
   const DeviceValues<T> values(3, std::numeric_limits<T>::infinity());
   check_finite(values.span(), scalars.data(), stream);
   clear_sums(scalars.data(), stream);
@@ -247,7 +247,7 @@ TEMPLATE_TEST_CASE("FA-03: with a flag raised nothing is updated any more", "", 
        {non_finite_loss, non_finite_gradient, non_finite_update, label_out_of_range}) {
     Toy<T> toy(plain(), T(3), T(4));
     toy.set(toy.parameters.gradient(0), T(1));
-    toy.scalars.write({T(0), T(0), T(0), flag});
+    toy.scalars.write({T(0), T(0), T(0), 0, flag});
     toy.step(0.5);
     CHECK(toy.weight() == T(3));
     CHECK(toy.get(toy.sgd.velocities()) == T(0));

@@ -50,9 +50,9 @@ TEST_CASE("DD-02 a: buckets are all-reduced in the order of the plan, whatever i
   NcclAllReduce<float> all_reduce(nccl_world());
   std::vector<std::size_t> order;
   const std::vector<Parameter> names = parameters(2);
-  GradientBuckets<float> buckets(names, {gradients.data(), 2 * each}, one_bucket_each(2),
-                                 all_reduce, stream,
-                                 [&](std::size_t b, cudaStream_t) { order.push_back(b); });
+  GradientBuckets<float> buckets(
+      names, {gradients.data(), 2 * each}, one_bucket_each(2), all_reduce, stream,
+      [&](std::size_t b, std::size_t, cudaStream_t) { order.push_back(b); });
   const bool reversed = world().rank() == world().size() - 1;
   buckets.ready(reversed ? 0 : 1);
   CHECK(order.size() == (reversed ? 0 : 1));

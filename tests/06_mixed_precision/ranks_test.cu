@@ -111,9 +111,7 @@ TEST_CASE("CL-01 b: the norm is that of the mean over all ranks, without the los
   const LossScaler<float> scaler({.first = scale, .floor = scale, .ceiling = scale}, stream);
   const DeviceScalars<float> scalars;
   StepReducer<float> reducer(options, parameters, scalars.data(), world(), true, stream,
-                             [&](const nccl::Communicator& nccl) {
-                               return make_nccl_all_reduce<__half>(options, parameters, nccl);
-                             });
+                             nccl_in<__half>(options, parameters));
   const std::vector<float> mine = {world().rank() == 0 ? scale * 6 / 2 : 0,
                                    world().rank() == last ? scale * 8 / 2 : 0};
   cuda::upload(parameters.gradient(0).data(), std::span(mine), stream);
@@ -156,9 +154,7 @@ std::vector<ToyStep> toy_steps(Options options, float first_weight,
   const Sgd<float> sgd(options, parameters, stream);
   const DeviceScalars<float> scalars;
   StepReducer<float> reducer(options, parameters, scalars.data(), ranks, true, stream,
-                             [&](const nccl::Communicator& nccl) {
-                               return make_nccl_all_reduce<T>(options, parameters, nccl);
-                             });
+                             nccl_in<T>(options, parameters));
   const std::vector<std::uint32_t> ids = {0, 1, 2, 3};
   std::vector<ToyStep> result;
   for (const std::vector<float>& wanted : targets) {

@@ -31,8 +31,7 @@ TEST_CASE("Scalars arrive in order and with their own step, far beyond the size 
     CHECK(arrival.seconds >= 0);
   };
   for (int step = 1; step <= steps; ++step) {
-    source[static_cast<std::size_t>(step)] = {1000.0 + step, 0, 0, 0,
-                                              static_cast<unsigned>(step)};
+    source[static_cast<std::size_t>(step)] = {1000.0 + step, 0, 0, 0, static_cast<unsigned>(step)};
     cuda::copy_async(scalars.data(), &source[static_cast<std::size_t>(step)], 1, stream);
     if (ring.full()) check(ring.pop());
     ring.push({step, step / 10, 2 * step, 0.5 * step}, scalars.data(), stream);

@@ -2,7 +2,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "simgpu/half_bits.h"
+#include "simgpu/include/simgpu/half_bits.h"
 #include "tests/simgpu/conformance/gemm.hpp"
 
 namespace ddp::simulator {
