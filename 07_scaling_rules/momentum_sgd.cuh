@@ -38,8 +38,7 @@ __global__ void momentum_sgd_kernel(Pack<T>* values, Pack<T>* velocities, const 
   if (p >= count || stop[0] != 0 || stop[1] != 0) return;
   T history = momentum;
   if (velocity_form) {
-    // [exercise 7.3] The old v is a sum of steps at the rates of their time. What makes them steps
-    // at the rate of this one?
+    // [exercise 7.3] v is a sum of steps, each at the rate of its time. Make it one at this rate.
     history *= state->rate / state->last_rate;
     // [/exercise]
   }

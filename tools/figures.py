@@ -78,6 +78,19 @@ def overlap(programs):
     yield python("tools/plot_overlap.py", programs, FIGURES / "overlap.png")
 
 
+def gradient_exponents(programs):
+    histograms = RUNS / "gradient_exponents.json"
+    yield [programs / "gradient_exponents"], histograms
+    yield python("tools/plot_gradient_exponents.py", histograms,
+                 FIGURES / "gradient_exponents.png")
+
+
+def scaling(programs):
+    results = RUNS / "scaling.jsonl"
+    yield python("tools/sweep.py", programs / "07_scaling_rules", results)
+    yield python("tools/plot_scaling.py", results, FIGURES / "scaling.png")
+
+
 def recordings(programs):
     yield python("tools/make_recordings.py", programs)
 
@@ -89,6 +102,8 @@ ALL = {
     "ring": Figure(("ring_steps",), ring),
     "allreduce_time": Figure(("allreduce_perf",), allreduce_time),
     "overlap": Figure(("05_nccl_ddp",), overlap),
+    "gradient_exponents": Figure(("gradient_exponents",), gradient_exponents),
+    "scaling": Figure(("07_scaling_rules",), scaling),
     "recordings": Figure(("ring_steps", "05_nccl_ddp"), recordings, draws=False),
 }
 
