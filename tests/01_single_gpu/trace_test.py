@@ -162,9 +162,10 @@ class Trace(unittest.TestCase):
         parameters = 3 * 4 * (320 + 64 + 64 + 64)
         layers = 4 * 32 * 3 * (16 + 4)
         loss = 4 * (32 + 32 + 32 * 4)
-        scalars = 24 + 4 + 4  # of the step, the update's copy of its flags, a partial sum
+        # Of the step; the update's copy of two of them, which say whether it is to be; a partial sum.
+        scalars = 48 + 8 + 4
         loader = 2 * 4 * (32 * 20 + 32)  # two slots of inputs and labels
-        evaluation = 4 * (32 * 20 + 32 * 4 + 32) + 24
+        evaluation = 4 * (32 * 20 + 32 * 4 + 32) + 48
         self.assertEqual(end["peak_device_bytes"],
                          workspace + parameters + layers + loss + scalars + loader + evaluation)
         self.assertIn("peak device memory   32.0 MiB", result.stdout)

@@ -240,9 +240,10 @@ TEMPLATE_TEST_CASE("the peak of device memory is what a micro-batch takes, to th
   const std::size_t workspace = std::size_t{32} << 20;  // of cuBLAS
   const std::size_t step_scalars = sizeof(StepScalars<T>);
   // Values, velocities and gradients, the sums of the losses behind these; a step's scalars and the
-  // update's copy of their flags; a partial sum for clipping; the evaluation's scalars.
+  // update's copy of their flags and of what it is to skip; a partial sum for clipping; the
+  // evaluation's scalars.
   const std::size_t fixed =
-      workspace + (3 * padded + sums) * number + step_scalars + 4 + number + step_scalars;
+      workspace + (3 * padded + sums) * number + step_scalars + 8 + number + step_scalars;
   // A sample's three buffers a layer; loss, hit and gradient of the outputs; two slots of inputs
   // and labels to load into; inputs, targets and labels of the evaluation.
   const std::size_t sample = number * 3 * (16 + 4) + number * (1 + 1 + 4) +
