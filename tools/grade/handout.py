@@ -144,9 +144,10 @@ def reduced_lab(text, chosen=True):
             continue
         exercise["hints"][-1] = LAST_HINT
         for question in exercise.get("question", []):
+            question.pop("wrong", None)
             if "answer" in question:
                 question["kind"] = "later"
-                for key in ("answer", "wrong", "within"):
+                for key in ("answer", "within"):
                     question.pop(key, None)
     return "\n".join([text.split("\n", 1)[0], *_tables("exercise", exercises)]) + "\n"
 
