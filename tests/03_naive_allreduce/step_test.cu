@@ -132,7 +132,7 @@ TEST_CASE(
   const cuda::Stream stream;
   const ParameterStore<float> store({{"w", {1}, true}}, stream, step_extras(2));
   const DeviceScalars<float> scalars;
-  scalars.write({ranks.rank() == 0 ? 3.0F : 5.0F, 0, 0, 0});  // three samples of 1, one of 5
+  scalars.write({ranks.rank() == 0 ? 3.0F : 5.0F, 0, 0, 0, 0});  // three samples of 1, one of 5
   NaiveAllReduce<float> all_reduce(ranks, false);
   reduce_step(all_reduce, store, scalars.data(), ranks, {}, false, stream);
   check_everywhere(static_cast<double>(scalars.read(stream).loss_sum) / 4, 2);
@@ -306,11 +306,11 @@ TEST_CASE("FA-03: every rank learns which flag was raised, and the first rank th
   };
   CHECK(reduce().flags == 0);
   // Two ranks, or one, with flags whose sum would be another flag.
-  if (ranks.rank() == last) scalars.write({0, 0, 0, non_finite_loss});
+  if (ranks.rank() == last) scalars.write({0, 0, 0, 0, non_finite_loss});
   StepScalars<float> seen = reduce();
   CHECK(seen.flags == non_finite_loss);
   CHECK(seen.raised_by == static_cast<unsigned>(last) + 1);
-  if (ranks.rank() == 0) scalars.write({0, 0, 0, non_finite_loss, seen.raised_by, 0});
+  if (ranks.rank() == 0) scalars.write({0, 0, 0, 0, non_finite_loss, seen.raised_by, 0});
   seen = reduce();
   CHECK(seen.flags == non_finite_loss);
   CHECK(seen.raised_by == static_cast<unsigned>(last) + 1);  // still the first
