@@ -37,6 +37,7 @@ def parse_arguments(arguments):
     parser.add_argument("--hidden", default="after_due_date", choices=report.VISIBILITY,
                         help="when students see hidden tests on Gradescope (after_due_date)")
     parser.add_argument("--prepare", action="store_true", help="only build, and grade the course's own solutions")
+    parser.add_argument("--limit", type=float, default=120, metavar="SECONDS", help="for a run, at most (120)")
     parser.add_argument("--preset", default="sim", choices=("sim", "cuda"), help="the build (sim)")
     parser.add_argument("--build", type=Path, metavar="FOLDER",
                         help="build there, in a folder for each stage (build/grade)")
@@ -79,7 +80,7 @@ def main(arguments):
         print(text, file=sys.stderr, flush=True)
 
     begin = time.monotonic()
-    grader = grading.Grader(ROOT, options.variant, build_of, say, only)
+    grader = grading.Grader(ROOT, options.variant, build_of, say, only, options.limit)
     if options.prepare:
         bad = [f"{number}: {why}" for stage in stages for number, why in grader.expected(stage)[1].items()]
         print("\n".join(bad) or "all of the course's own solutions pass here")
