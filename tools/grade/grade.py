@@ -17,6 +17,7 @@ from mutant_list import Problem
 from sources import ROOT
 
 from grade import grading, report
+from grade.sandbox import MIB, Limits
 from grade.submission import Submission, take
 from lab import answers, stage_data
 from lab.build import LabBuild
@@ -38,6 +39,7 @@ def parse_arguments(arguments):
                         help="when students see hidden tests on Gradescope (after_due_date)")
     parser.add_argument("--prepare", action="store_true", help="only build, and grade the course's own solutions")
     parser.add_argument("--limit", type=float, default=120, metavar="SECONDS", help="for a run, at most (120)")
+    parser.add_argument("--memory", type=int, default=3072, metavar="MIB", help="for a run, at most (3072)")
     parser.add_argument("--preset", default="sim", choices=("sim", "cuda"), help="the build (sim)")
     parser.add_argument("--build", type=Path, metavar="FOLDER",
                         help="build there, in a folder for each stage (build/grade)")
@@ -80,7 +82,8 @@ def main(arguments):
         print(text, file=sys.stderr, flush=True)
 
     begin = time.monotonic()
-    grader = grading.Grader(ROOT, options.variant, build_of, say, only, options.limit)
+    grader = grading.Grader(ROOT, options.variant, build_of, say, only,
+                            Limits(seconds=options.limit, memory=options.memory * MIB))
     if options.prepare:
         bad = [f"{number}: {why}" for stage in stages for number, why in grader.expected(stage)[1].items()]
         print("\n".join(bad) or "all of the course's own solutions pass here")

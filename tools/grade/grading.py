@@ -79,11 +79,11 @@ def _cases(record, nonce):
 
 
 class Grader:
-    def __init__(self, root, variant, build_of, say=print, only=None, seconds=120):
-        """`build_of(stage)` is a LabBuild. `only`: numbers of exercises, if not all; `seconds`: of a run at most."""
+    def __init__(self, root, variant, build_of, say=print, only=None, limits=sandbox.Limits()):
+        """`build_of(stage)` is a LabBuild. `only`: numbers of exercises, if not all; `limits`: of a run."""
         self.root, self.variant, self.say, self.only = root, variant, say, only
-        self.seconds = seconds
-        self.user = sandbox.user_for(os.getpid())
+        self.limits = limits
+        self.user = sandbox.free_user()
         self.builds, self.build_of = {}, build_of
         self.common = stage_data.common_symptoms(root)
         self.sources = self._checksum()
@@ -121,7 +121,7 @@ class Grader:
                         if k in KEPT or k.startswith(("DDP_TEST_", "DDP_STOP", "OMPI_MCA_", "SIMGPU_"))}
                 mine |= {"HOME": str(folder), "TMPDIR": str(folder), "DDP_TEST_RECORD": str(record),
                          "DDP_TEST_NONCE": nonce, "PYTHONDONTWRITEBYTECODE": "1"}
-                ran = sandbox.run(command, sandbox.Limits(seconds=min(limit, self.seconds)), mine, self.user, folder)
+                ran = sandbox.run(command, replace(self.limits, seconds=min(limit, self.limits.seconds)), mine, self.user, folder)
                 ended.append(ran.ended)
                 return ran.status, ran.output + (f"\nended: {ran.ended}" if ran.ended else "")
 
