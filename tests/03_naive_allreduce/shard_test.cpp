@@ -7,6 +7,7 @@
 #include "common/errors.hpp"
 #include "tests/support/catch.hpp"
 #include "tests/support/error_of.hpp"
+#include "tests/support/variant.hpp"
 
 namespace ddp {
 namespace {
@@ -37,10 +38,13 @@ TEST_CASE("SH-03: shards differ by at most one sample, the larger ones first") {
 }
 
 TEST_CASE("All shards together are the batch, each sample once and in order") {
-  for (const std::size_t count : {0, 1, 2, 10, 17, 96, 256}) {
+  std::vector<std::size_t> counts = variant_counts(1000);
+  counts.insert(counts.end(), {0, 1, 2, 10, 17, 96, 256});
+  for (const std::size_t count : counts) {
     const std::vector<std::uint32_t> samples = ids(count);
     for (const int world_size : {1, 2, 3, 4, 7}) {
       std::vector<std::uint32_t> together;
+      CAPTURE(count, world_size);
       for (int rank = 0; rank < world_size; ++rank) {
         const SampleIds shard = shard_of(samples, rank, world_size);
         together.insert(together.end(), shard.begin(), shard.end());

@@ -29,6 +29,7 @@
 #include "tests/support/idx_files.hpp"
 #include "tests/support/mpi_world.hpp"
 #include "tests/support/temporary_folder.hpp"
+#include "tests/support/variant.hpp"
 
 namespace ddp {
 namespace {
@@ -101,6 +102,13 @@ TEMPLATE_TEST_CASE(
         INFO("micro-batch " << micro_batch << (tree ? ", pairwise" : ""));
         // 7.25 would be the mean of four ranks' means, 4.5 the mean without the remainder.
         check_everywhere(toy_step<TestType>({1, 2, 3, 4, 5, 6, 7, 8, 9, 20}, options).weight, 6.5);
+        double sum = 0;
+        std::vector<double> targets;
+        for (const std::size_t target : variant_counts(100, 8)) {
+          targets.push_back(static_cast<double>(target));
+          sum += targets.back();
+        }
+        check_everywhere(toy_step<TestType>(targets, options).weight, sum / 8);
         // 5 would be the mean of micro-batches' means, 20 the sum.
         const Outcome five = toy_step<TestType>({1, 2, 3, 4, 10}, options);
         check_everywhere(five.weight, 4);

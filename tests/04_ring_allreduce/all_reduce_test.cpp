@@ -10,6 +10,7 @@
 #include "common/errors.hpp"
 #include "tests/04_ring_allreduce/collective.hpp"
 #include "tests/support/error_of.hpp"
+#include "tests/support/variant.hpp"
 
 namespace ddp {
 namespace {
@@ -48,7 +49,9 @@ TEST_CASE("AR-01 (a): a count that the ranks do not divide", "[not-tsan]") {
     CHECK(pattern_sum<float>(3, 10) ==
           std::vector<float>{300, 303, 306, 309, 312, 315, 318, 321, 324, 327});
   }
-  for (const std::size_t count : {10, 11, 13, 997}) {
+  std::vector<std::size_t> counts = {10, 11, 13, 997};
+  for (const std::size_t count : variant_counts(2000, 2)) counts.push_back(count);
+  for (const std::size_t count : counts) {
     check_sum(communicator, pattern<float>(rank, count), pattern_sum<float>(ranks, count));
     check_sum(communicator, pattern<double>(rank, count), pattern_sum<double>(ranks, count));
   }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/variant.hpp"
 
 namespace ddp {
 
@@ -48,8 +49,10 @@ TEST_CASE("the plan counts in 64 bits") {
 }
 
 TEST_CASE("chunks follow each other, cover the buffer and differ by one at most") {
+  std::vector<std::size_t> counts = variant_counts(std::size_t{1} << 40);
+  for (std::size_t count = 0; count <= 40; ++count) counts.push_back(count);
   for (int ranks = 1; ranks <= 9; ++ranks) {
-    for (std::size_t count = 0; count <= 40; ++count) {
+    for (const std::size_t count : counts) {
       std::size_t end = 0;
       for (const Chunk& chunk : plan(count, ranks)) {
         CAPTURE(ranks, count, chunk.offset, chunk.count);

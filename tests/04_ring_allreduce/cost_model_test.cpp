@@ -3,6 +3,7 @@
 #include <ostream>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/variant.hpp"
 
 namespace ddp {
 
@@ -22,6 +23,11 @@ TEST_CASE("naive is chosen for few bytes, the ring for many") {
   CHECK(faster_all_reduce(4, 88888, slow) == AllReduceKind::naive);
   CHECK(faster_all_reduce(4, 88889, slow) == AllReduceKind::ring);
   CHECK(faster_all_reduce(4, 1 << 30, slow) == AllReduceKind::ring);
+  for (const std::size_t bytes : variant_counts(200000)) {
+    CAPTURE(bytes);
+    CHECK(faster_all_reduce(4, bytes, slow) ==
+          (9 * bytes <= 800000 ? AllReduceKind::naive : AllReduceKind::ring));
+  }
   // 10 us and 10 GB/s, eight ranks: 20 + 14 x = 140 + 1.75 x microseconds at x = 9.79592, which is
   // 97,959.2 bytes.
   const Link fast = {10e-6, 10e9};

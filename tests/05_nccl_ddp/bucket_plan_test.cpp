@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "tests/support/catch.hpp"
+#include "tests/support/variant.hpp"
 
 namespace ddp {
 namespace {
@@ -49,6 +50,21 @@ TEST_CASE("DD-03: a bucket closes once it has reached its cap, and a parameter i
   CHECK(bytes_of(plan(5161, 5161)) == Bytes{5672, 401408});
   CHECK(bytes_of(plan(1 << 20, 1 << 20)) == Bytes{407080});
   CHECK(bytes_of(plan(1 << 30, 1 << 30)) == Bytes{407080});
+}
+
+TEST_CASE(
+    "DD-03: all buckets but the last reach any cap, and without their last parameter none does") {
+  for (const std::size_t cap : variant_counts(500000)) {
+    CAPTURE(cap);
+    const auto limit = static_cast<double>(cap);
+    const std::vector<Bucket> buckets = plan(limit, limit);
+    for (std::size_t b = 0; b < buckets.size(); ++b) {
+      // From the end to the beginning: the parameter that came last is the first one.
+      const std::size_t last = 4 * parameters[buckets[b].first_parameter].count;
+      CHECK((buckets[b].bytes >= cap || b + 1 == buckets.size()));
+      CHECK(buckets[b].bytes - last < cap);
+    }
+  }
 }
 
 TEST_CASE("DD-03: a cap of 0 makes one bucket a parameter") {

@@ -8,6 +8,33 @@
 #endif
 
 namespace ddp {
+namespace {
+
+#if CATCH_VERSION_MAJOR >= 3
+using ListenerBase = Catch::EventListenerBase;
+#else
+using ListenerBase = Catch::TestEventListenerBase;
+#endif
+
+// Catch2 makes its listeners itself.
+struct CaseListener : ListenerBase {
+  using ListenerBase::ListenerBase;
+  void testCaseStarting(const Catch::TestCaseInfo& test) override {
+    ListenerBase::testCaseStarting(test);
+    name = test.name;
+  }
+  void testCaseEnded(const Catch::TestCaseStats& stats) override {
+    const Catch::Counts& assertions = stats.totals.assertions;
+    lines += "case " + std::to_string(assertions.total()) + ' ' +
+             std::to_string(assertions.failed) + ' ' + name + '\n';
+    ListenerBase::testCaseEnded(stats);
+  }
+  static inline std::string lines;
+  std::string name;
+};
+CATCH_REGISTER_LISTENER(CaseListener)
+
+}  // namespace
 
 struct CatchSession::Session {
   Catch::Session session;
@@ -39,5 +66,7 @@ bool CatchSession::only_tells() const {
 }
 
 int CatchSession::run() { return session_->session.run(); }
+
+const std::string& CatchSession::cases() { return CaseListener::lines; }
 
 }  // namespace ddp

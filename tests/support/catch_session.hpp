@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 namespace ddp {
 
@@ -22,6 +23,8 @@ class CatchSession {
   bool only_tells() const;
   /// The status of the program.
   int run();
+  /// A line for each test that has ended: "case ASSERTIONS FAILED NAME".
+  static const std::string& cases();
 
  private:
   struct Session;

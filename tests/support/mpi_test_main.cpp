@@ -24,6 +24,7 @@
 #include "tests/support/skip.hpp"
 #include "tests/support/test_agreement.hpp"
 #include "tests/support/test_clock.hpp"
+#include "tests/support/test_record.hpp"
 
 #if CATCH_VERSION_MAJOR >= 3
 using ListenerBase = Catch::EventListenerBase;
@@ -220,6 +221,7 @@ const mpi::Environment& environment() { return program->environment; }
 }  // namespace ddp
 
 int main(int argc, char** argv) {
+  const ddp::TestRecord record;
   const bool speaks = ddp::mpi::launcher_rank().value_or(0) == 0;
   if (const auto reason = ddp::reason_to_skip()) {
     if (speaks) std::cout << "skipped: " << *reason << std::endl;
@@ -230,5 +232,7 @@ int main(int argc, char** argv) {
   if (const int status = session.read_command_line(argc, argv); status != 0) return status;
   if (session.only_tells()) return speaks ? session.run() : EXIT_SUCCESS;
   ddp::mpi::end_job_on_uncaught_exception();
-  return ddp::run_tests(session);
+  const int status = ddp::run_tests(session);
+  if (speaks) record.write(status, ddp::CatchSession::cases());
+  return status;
 }

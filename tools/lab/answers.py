@@ -8,6 +8,7 @@ Each [[exercise.question]] of a lab has `key`, `ask` and `kind`:
     number      a number: `answer`, to a relative `within` (0)
     choice      one of `options`: `answer`
     prediction  anything: what counts is that it was written down
+    later       in a students' package, where the answer is not: who grades has it
 
 `wrong`, a list of {answer, means}, says what a wrong answer usually comes of.
 """
@@ -133,6 +134,8 @@ def judge(question, answer, right):
     key, ask = question["key"], question["ask"]
     if answer is None or answer == "":
         return Outcome(key, ask, "fail", f"{key}: not answered yet")
+    if question["kind"] == "later":
+        return Outcome(key, ask, "blocked", f"{key}: {as_word(answer)}; whoever grades has the answer")
     if right is None or agrees(answer, right, question.get("within", 0)):
         return Outcome(key, ask, "pass", f"{key}: {as_word(answer)}")
     means = [w["means"] for w in question.get("wrong", []) if agrees(answer, w["answer"], 1e-3)]
@@ -186,6 +189,8 @@ def check(tree, build, exercise, result, answers=None):
             except RunFailed as error:
                 return replace(result, verdict="blocked", reason=f"a run failed: {error}")
     bad = [o for o in outcomes if o.verdict == "fail"]
+    if not bad and (open_ones := [o.text for o in outcomes if o.verdict == "blocked"]):
+        return replace(result, verdict="blocked", reason="; ".join(open_ones))
     return replace(result, verdict="fail" if bad else "pass",
                    reason=f"{len(outcomes) - len(bad)} of {len(outcomes)} answers are right",
                    failures=tuple(test_output.Failure(o.ask, tree.name(FILE), "", o.text, "", ())

@@ -40,16 +40,16 @@ def _first_lines(output, count=12):
     return "\n".join(lines[max(0, first - 1) : first + count])
 
 
-def run_tests(root, build, exercise, result, common, stop=True):
+def run_tests(root, build, exercise, result, common, run_one=run_once):
     """Builds the programs of an exercise's tests and runs them; `result` with what came of it."""
     simulated = build.preset != "cuda"
     runs = []
     for test in exercise.tests:
         for variant, ranks in runs_of(test, simulated):
-            runs.append(run := run_once(root, build.program(test.program), variant, ranks))
-            if run.verdict != "pass" and stop:
+            runs.append(run := run_one(root, build.program(test.program), variant, ranks))
+            if run.verdict != "pass":
                 break
-        if runs and runs[-1].verdict != "pass" and stop:
+        if runs and runs[-1].verdict != "pass":
             break
     bad = next((run for run in runs if run.verdict == "fail"), None)
     blocked = next((run for run in runs if run.verdict == "blocked"), None)
@@ -67,9 +67,10 @@ def run_tests(root, build, exercise, result, common, stop=True):
     return replace(result, verdict="pass")
 
 
-def check_files(root, build, exercise, files, mine, common, blamed):
+def check_files(root, build, exercise, files, mine, common, blamed, run_one=run_once):
     """Result of an exercise with `files` ({path: text}) over the reference; `mine` are the paths in
-    it that must have been compiled, `blamed` the paths that a compiler names for them."""
+    it that must have been compiled, `blamed` the paths that a compiler names for them, `run_one` makes
+    one run of a test."""
     result = Result(exercise.number, exercise.title, exercise.points, "blocked")
     if lack := build.lacks():
         return replace(result, reason=lack)
@@ -88,7 +89,7 @@ def check_files(root, build, exercise, files, mine, common, blamed):
     for proof in result.proofs:
         if not proof:
             return replace(result, reason=f"the tests were built, but not with your {proof.path}")
-    return run_tests(root, build, exercise, result, common)
+    return run_tests(root, build, exercise, result, common, run_one)
 
 
 def check_exercise(tree, build, stage, exercise, common, stages=None):

@@ -34,7 +34,8 @@ def _verdict(status, output):
     return ("pass" if status == 0 else "fail"), ""
 
 
-def run_once(root, program, test, ranks):
+def run_once(root, program, test, ranks, runner=run):
+    """Run of a test. `runner` is called as processes.run is."""
     words = test.words() + ("" if ranks is None else f" on {ranks} rank{'s' * (ranks > 1)}")
     if test.variables:
         words = " ".join(f"{name}={value}" for name, value in test.variables.items()) + " " + words
@@ -45,7 +46,7 @@ def run_once(root, program, test, ranks):
         command = [sys.executable, str(root / "tools/launch.py"), "-n", str(ranks), "--timeout",
                    str(test.limit), *command]
     begin = time.monotonic()
-    status, output = run(command, test.limit + (15 if ranks else 0), clean_environment(
+    status, output = runner(command, test.limit + (15 if ranks else 0), clean_environment(
         DDP_TEST_TIME_LIMIT=str(ONE_TEST), DDP_STOP_AT_FIRST_FAILURE="1", OMPI_MCA_mpi_yield_when_idle="1", **test.variables))
     seconds = time.monotonic() - begin
     verdict, reason = _verdict(status, output)

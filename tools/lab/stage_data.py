@@ -5,6 +5,7 @@
     task      what the student finds in the gap; for questions, what it is about
     hints     three, from vague to exact
     kernel    true if the gap is in a kernel, which cannot throw
+    forbidden names that the exercise's file may not use when it is graded (tools/grade/structure.py)
     tests     [{program, cases or arguments, ranks, variables, limit, stop}], see Test
     [[exercise.symptom]]
     see       a regular expression, sought in the output of the tests, lines joined
@@ -35,6 +36,7 @@ class Test:
     limit: int = 60  # seconds, for a run of the program
     any_order: bool = False  # once more with the threads of a block and the streams in other orders
     simulated: bool = False  # only with simulated GPUs
+    hidden: tuple = ()  # numbers of ranks of a grader's hidden runs, where not any from 2 to 4 will do
 
     def words(self):
         """As a student would type it."""
@@ -56,6 +58,7 @@ class Exercise:
     task: str
     hints: tuple
     kernel: bool = False
+    forbidden: tuple = ()
     tests: tuple = ()
     symptoms: tuple = ()
     questions: tuple = ()
@@ -82,7 +85,7 @@ def _symptoms(entries, where):
 
 def _test(entry, where):
     _only(entry, {"program"}, set(Test.__dataclass_fields__) - {"program"}, f"{where}: a test")
-    lists = {name: tuple(entry[name]) for name in ("arguments", "ranks") if name in entry}
+    lists = {name: tuple(entry[name]) for name in ("arguments", "ranks", "hidden") if name in entry}
     return Test(**{**entry, **lists})
 
 
@@ -96,7 +99,7 @@ def parse(text, where):
     for entry in entries:
         here = f"{where}: exercise {entry.get('number', '?')}"
         _only(entry, {"number", "title", "points", "task", "hints"},
-              {"kernel", "tests", "symptom", "question"}, here)
+              {"kernel", "forbidden", "tests", "symptom", "question"}, here)
         if len(entry["hints"]) != 3:
             raise Problem(f"{here} has {len(entry['hints'])} hints, not 3")
         if not entry.get("tests") and not entry.get("question"):
@@ -105,7 +108,7 @@ def parse(text, where):
             raise Problem(f"{here} is there twice")
         found[entry["number"]] = Exercise(
             entry["number"], entry["title"], entry["points"], " ".join(entry["task"].split()),
-            tuple(" ".join(hint.split()) for hint in entry["hints"]), entry.get("kernel", False),
+            tuple(" ".join(hint.split()) for hint in entry["hints"]), entry.get("kernel", False), tuple(entry.get("forbidden", [])),
             tuple(_test(test, here) for test in entry.get("tests", [])),
             _symptoms(entry.get("symptom", []), here), tuple(entry.get("question", [])))
     if not found:
