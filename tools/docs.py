@@ -8,6 +8,7 @@ Pages are written for whoever reads them in the repository. So their links are p
 turns into Doxygen's references; a link to what is no part of the site becomes plain text.
 """
 
+import difflib
 import os
 import re
 import shutil
@@ -89,7 +90,25 @@ def filtered(root, page, markdown):
             line = check_links.replace_links(
                 line, lambda text, target, is_image: reference(root, page, text, target, is_image))
         lines.append(line)
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + loop_diff(root, page)
+
+
+def loop_diff(root, page):
+    """At the end of a stage's page: how its loop differs from the last stage's, as they are now."""
+    stage, _, name = page.partition("/")
+    names = stages(root)
+    if name != "README.md" or stage not in names[1:]:
+        return ""
+    before, after = (f"{folder}/train.cu" for folder in (names[names.index(stage) - 1], stage))
+    old, new = (loop_of((root / path).read_text().split("\n")) for path in (before, after))
+    diff = difflib.unified_diff(old, new, before, after, n=2, lineterm="")
+    return "\n".join(["", f"## The loop beside the last stage's {{#{label(page)}_loop_diff}}", "",
+                      "Made from the sources with this page, without what the files include.", "",
+                      "```diff", *diff, "```", ""])
+
+
+def loop_of(lines):
+    return [line for line in lines if not line.startswith("#include")]
 
 
 # --- the site -------------------------------------------------------------------------------------

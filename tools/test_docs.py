@@ -67,6 +67,14 @@ class Filter(Tree):
                          "@htmlonly[block]<details><summary>A</summary>@endhtmlonly\n\nb\n\n"
                          "@htmlonly[block]</details>@endhtmlonly\n")
 
+    def test_a_stages_page_ends_with_the_diff_of_its_loop(self):
+        self.write("01_single_gpu/train.cu", '#include "a.hpp"\nsame();\nold();\n')
+        self.write("02_grad_accum/train.cu", '#include "b.hpp"\nsame();\nnew();\n')
+        page = self.filtered("# Stage 02\n", "02_grad_accum/README.md")
+        self.assertIn("\n same();\n-old();\n+new();\n", page)
+        self.assertNotIn("#include", page)
+        self.assertNotIn("old()", self.filtered("# Stage 01\n", "01_single_gpu/README.md"))
+
     def test_headings_get_labels(self):
         self.assertEqual(self.filtered("# Hardware\n## What *ran*?\n", "docs/hardware.md"),
                          "# Hardware {#page_docs_hardware}\n"
