@@ -267,7 +267,9 @@ class Grader:
                 return replace(empty, verdict="fail", reason=f"{answers.FILE}: {submission.refused[answers.FILE]}")
             tree.write(answers.FILE, submission.files.get(answers.FILE, ""))
             try:
-                return answers.check(tree, self.build(stage), exercise, replace(empty, verdict="fail"))
+                result = answers.check(tree, self.build(stage), exercise, replace(empty, verdict="fail"))
+                return replace(result, reason=result.reason.replace(f"{folder}/", ""), failures=tuple(
+                    replace(f, where=answers.FILE) for f in result.failures))
             except (Problem, RecursionError, OverflowError, AttributeError, TypeError, ValueError):
                 return replace(empty, verdict="fail", reason=f"{answers.FILE} has something that is no answer")
 
