@@ -146,6 +146,16 @@ class Sandbox(InFolder):
         ran = self.run_python("import sys; print('said'); sys.exit(3)")
         self.assertEqual((ran.status, ran.output, ran.ended), (3, "said\n", ""))
 
+    @unittest.skipIf(os.geteuid() != 0, "only root's tests run as somebody else")
+    def test_a_folder_that_others_may_not_enter_is_named(self):
+        inner = self.folder / "closed" / "inner"
+        inner.mkdir(parents=True)
+        inner.parent.chmod(0o700)
+        self.folder.chmod(0o755)
+        self.assertEqual(sandbox.closed_folder(inner), inner.parent.resolve())
+        inner.parent.chmod(0o711)
+        self.assertEqual(sandbox.closed_folder(inner), None)
+
     def test_each_limit(self):
         for program, ended, limits in (
                 ("while True: pass", "not done after 1 s", {"seconds": 1}),

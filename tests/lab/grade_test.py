@@ -43,6 +43,14 @@ def public_counts():
     return counts
 
 
+def skip_where_nobody_may_look():
+    sys.path.insert(0, str(ROOT / "tools"))
+    from grade import sandbox
+    if closed := sandbox.closed_folder(ROOT):
+        print(f"skipped: the user that tests run as may not enter {closed}")
+        sys.exit(77)
+
+
 def with_region(text, before=""):
     whole = SOURCE[:BEGIN] + text + "\n" + SOURCE[END:]
     return whole.replace("\nnamespace ddp {", f"\n{before}\nnamespace ddp {{", 1)
@@ -180,4 +188,6 @@ class HandOut(unittest.TestCase):
 
 if __name__ == "__main__":
     BUILD = sys.argv.pop(1)
+    if "HandOut" not in sys.argv:
+        skip_where_nobody_may_look()
     unittest.main()

@@ -16,7 +16,7 @@ from pathlib import Path
 from mutant_list import Problem
 from sources import ROOT
 
-from grade import grading, report
+from grade import grading, report, sandbox
 from grade.sandbox import MIB, Limits
 from grade.submission import Submission, take
 from lab import answers, stage_data
@@ -81,6 +81,10 @@ def main(arguments):
     def say(text):
         print(text, file=sys.stderr, flush=True)
 
+    for place in (ROOT, folder):
+        if closed := sandbox.closed_folder(place):
+            raise Problem(f"root's grader runs tests as a user without rights, who may not enter {closed}; "
+                          "put the course where everybody may read it, or chmod o+x that folder")
     begin = time.monotonic()
     grader = grading.Grader(ROOT, options.variant, build_of, say, only,
                             Limits(seconds=options.limit, memory=options.memory * MIB))
