@@ -55,7 +55,7 @@ class HalfAllReduce final : public AllReduce<Wide<T>> {
   }
 
  private:
-  // Each bucket has a part of the buffer of its own: the next may come before it is sent.
+  // The buffer is laid out as the gradients: a bucket finds its part by where it begins.
   std::size_t begin_of(std::span<const Wide<T>> values) const {
     return static_cast<std::size_t>(values.data() - all_.data());
   }

@@ -19,8 +19,9 @@ struct StepScalars {
   T loss_sum;       ///< sum over the samples, not yet divided
   T correct;        ///< number of samples whose largest output is the label's
   T gradient_norm;  ///< of all parameters together, before clipping; only with clipping
-  unsigned skip;    ///< not 0: the step leaves the weights as they are, which is no failure
-  unsigned flags;   ///< StepFlag bits
+  // An optimizer copies the next two at once, to see whether it may change anything.
+  unsigned skip;   ///< not 0: the step leaves the weights as they are, which is no failure
+  unsigned flags;  ///< StepFlag bits
   unsigned raised_by =
       0;              ///< 1 + the first rank that raised a flag; 0 where none did, or all together
   unsigned stop = 0;  ///< not 0: a rank was asked to stop the run
