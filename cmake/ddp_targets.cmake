@@ -13,6 +13,14 @@ if(DDP_CCACHE)
     ${DDP_CCACHE})
 endif()
 
+# Where nobody changes a file and builds again and again, all sources of a target are compiled as one, so
+# that headers are parsed once: in builds that are made to check, and in simgpu/ and common/. That forbids
+# two files of a target to have different things of one name in a nameless namespace.
+if(DDP_SANITIZE OR DDP_ONLY_CHECK_NVCC)
+  set(CMAKE_UNITY_BUILD ON)
+endif()
+set(CMAKE_UNITY_BUILD_BATCH_SIZE 0)
+
 find_package(Threads REQUIRED)
 
 # The build of a lab (tools/lab): a file of DDP_LAB_OVERLAY stands for the one of the same path here, and
@@ -90,8 +98,10 @@ function(ddp_compile_cu_files target)
   get_target_property(sources ${target} SOURCES)
   foreach(source ${sources})
     if(source MATCHES "\\.cu$" AND DDP_GPU STREQUAL "sim")
-      set_source_files_properties(${source} PROPERTIES
-        LANGUAGE CXX COMPILE_OPTIONS "${DDP_KERNEL_OPTIONS}")
+      set_source_files_properties(${source} PROPERTIES LANGUAGE CXX)
+      if(NOT DDP_SANITIZE)  # where speed is of no importance, and options of its own keep a file apart
+        set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${DDP_KERNEL_OPTIONS}")
+      endif()
     endif()
   endforeach()
 endfunction()
@@ -115,7 +125,7 @@ endfunction()
 # the one of the reference.
 function(ddp_take_from_reference target)
   file(RELATIVE_PATH folder ${CMAKE_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
-  if(NOT DDP_LAB_REFERENCE OR NOT folder MATCHES "^(simgpu|common|[0-9][0-9]_.*)$" OR
+  if(NOT DDP_LAB_REFERENCE OR NOT folder MATCHES "^(simgpu|common|tests/support|[0-9][0-9]_.*)$" OR
       (folder MATCHES "^[0-9]" AND NOT folder STRLESS DDP_LAB_STAGE))
     return()
   endif()

@@ -72,7 +72,8 @@ struct Fixture {
 
 }  // namespace
 
-TEST_CASE("gradients of every layer, activation and loss equal central differences in fp64") {
+TEST_CASE("gradients of every layer, activation and loss equal central differences in fp64",
+          "[not-tsan]") {
   // (L(w + h) - L(w - h)) / 2h is off by h^2 / 6 times the third derivative, about 2e-11 here, and
   // by the rounding of L over h, about 2e-16 / 1e-5. A bound of 5e-10 on gradients of 0.01 to 1
   // leaves a wrong factor, index or sign nowhere to hide. No ReLU's input may be within h of zero,

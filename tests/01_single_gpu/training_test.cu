@@ -134,7 +134,8 @@ TEST_CASE("200 steps in fp64 on Fashion-MNIST give the losses of plain loops wit
   }
 }
 
-TEST_CASE("the short last batch of an epoch is divided by its own number of samples") {
+TEST_CASE("the short last batch of an epoch is divided by its own number of samples",
+          "[not-tsan]") {
   Options options = on_synthetic_data();
   options.precision = Precision::fp64;
   options.global_batch = 3000;  // 10,000 samples: 3000, 3000, 3000, 1000
@@ -202,7 +203,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("the same run twice is equal to the bit, another seed is not") {
+TEST_CASE("the same run twice is equal to the bit, another seed is not", "[not-tsan]") {
   for (const Precision precision : {Precision::fp32, Precision::fp64}) {
     Options options = on_synthetic_data();
     options.precision = precision;
@@ -219,8 +220,8 @@ TEST_CASE("the same run twice is equal to the bit, another seed is not") {
   }
 }
 
-TEST_CASE(
-    "a batch larger than the data set is the data set, and no steps leave the first weights") {
+TEST_CASE("a batch larger than the data set is the data set, and no steps leave the first weights",
+          "[not-tsan]") {
   Options options = on_synthetic_data();
   options.global_batch = 100'000;
   options.steps = 2;

@@ -59,7 +59,7 @@ TEMPLATE_TEST_CASE("a sum takes every element once and adds to what is there", "
 }
 
 TEMPLATE_TEST_CASE("MP-02: one NaN or infinity among a million is found, the largest number is not",
-                   "", float, double) {
+                   "[not-tsan]", float, double) {
   using T = TestType;
   using Limits = std::numeric_limits<T>;
   const cuda::Stream stream;

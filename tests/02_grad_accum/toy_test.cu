@@ -158,7 +158,8 @@ TEMPLATE_TEST_CASE("SH-01: losses 1 of 4 samples, 1 of 4 and 4 of 1 are reported
   }
 }
 
-TEST_CASE("GA-01, SH-01: a whole run finds the share of each class, and reports the whole batch") {
+TEST_CASE("GA-01, SH-01: a whole run finds the share of each class, and reports the whole batch",
+          "[not-tsan]") {
   const TemporaryFolder folder;
   write_classes(folder.path(), {0, 0, 0, 1, 2});
   for (const Precision precision : {Precision::fp32, Precision::fp64}) {

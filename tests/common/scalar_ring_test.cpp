@@ -14,8 +14,8 @@ void sleep_5_ms(void*) { std::this_thread::sleep_for(std::chrono::milliseconds(5
 
 TEST_CASE("Scalars arrive in order and with their own step, far beyond the size of the ring") {
   const cuda::Stream stream;
-  constexpr int steps = 100;
-  const cuda::PinnedBuffer<StepScalars<double>> source(steps + 1);
+  constexpr int pushes = 100;
+  const cuda::PinnedBuffer<StepScalars<double>> source(pushes + 1);
   const cuda::DeviceBuffer<StepScalars<double>> scalars(1);
   Ring ring;
   ring.start(stream);
@@ -30,7 +30,7 @@ TEST_CASE("Scalars arrive in order and with their own step, far beyond the size 
     CHECK(arrival.scalars.flags == static_cast<unsigned>(read));
     CHECK(arrival.seconds >= 0);
   };
-  for (int step = 1; step <= steps; ++step) {
+  for (int step = 1; step <= pushes; ++step) {
     source[static_cast<std::size_t>(step)] = {1000.0 + step, 0, 0, 0, static_cast<unsigned>(step)};
     cuda::copy_async(scalars.data(), &source[static_cast<std::size_t>(step)], 1, stream);
     if (ring.full()) check(ring.pop());
@@ -38,7 +38,7 @@ TEST_CASE("Scalars arrive in order and with their own step, far beyond the size 
   }
   CHECK(ring.full());
   while (!ring.empty()) check(ring.pop());
-  CHECK(read == steps);
+  CHECK(read == pushes);
   CHECK_FALSE(ring.pop_if_done().has_value());
 }
 

@@ -1,6 +1,6 @@
 """Grades submissions of exercise 4.1: right, half right, careless, and hostile ones; and hands out.
 
-    grade_test.py FOLDER_TO_BUILD_IN
+    grade_test.py FOLDER_TO_BUILD_IN BUILD_OF_THE_COURSE
 """
 
 import json
@@ -66,8 +66,8 @@ class Grade(unittest.TestCase):
         """(status, results.json, JUnit's root, what was printed)."""
         out, junit = self.folder / "results.json", self.folder / "junit.xml"
         done = subprocess.run(
-            [sys.executable, *(("-m", "grade.grade") if check_names else ("-c", NAMES_UNCHECKED)), str(submission), "--stages", "4.1", "--no-reference",
-             "--build", BUILD, "--limit", "5", "--memory", "500", "--out", str(out), "--junit", str(junit), *options],
+            [sys.executable, *(("-m", "grade.grade") if check_names else ("-c", NAMES_UNCHECKED)),
+             str(submission), "--stages", "4.1", "--reference", REFERENCE, "--build", BUILD, "--limit", "5", "--memory", "500", "--out", str(out), "--junit", str(junit), *options],
             env={**os.environ, "PYTHONPATH": str(ROOT / "tools")}, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
         self.assertIn(done.returncode, (0, 1, 77), done.stdout)
@@ -169,12 +169,12 @@ class HandOut(unittest.TestCase):
 
             # A student's own region is checked there; what it stands on has been built here.
             (out / "build").mkdir()
-            (out / "build/sim").symlink_to(Path(BUILD).resolve().parent)
+            (out / "build/sim").symlink_to(REFERENCE)
             status, text = run("./course", "lab", "start", "04", where=out)
             self.assertEqual(status, 0, text)
             mine = out / "my" / PLAN
-            check = (sys.executable, "-m", "lab", "check", "4.1", "--no-reference", "--build",
-                     f"{folder}/build", "--preset", "sim")
+            check = (sys.executable, "-m", "lab", "check", "4.1", "--reference", REFERENCE,
+                     "--build", f"{folder}/build", "--preset", "sim")
             clean["PYTHONPATH"] = str(out / "tools")
             status, text = run(*check, where=out)
             self.assertIn("not written yet", text)
@@ -187,7 +187,7 @@ class HandOut(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    BUILD = sys.argv.pop(1)
+    BUILD, REFERENCE = sys.argv.pop(1), sys.argv.pop(1)
     if "HandOut" not in sys.argv:
         skip_where_nobody_may_look()
     unittest.main()

@@ -1,6 +1,6 @@
 """The lab of stage 04 as a student goes through it: start, red, a mistake that is named, green.
 
-    lab_test.py FOLDER_TO_BUILD_IN
+    lab_test.py FOLDER_TO_BUILD_IN BUILD_OF_THE_COURSE
 """
 
 import os
@@ -29,7 +29,7 @@ class Lab(unittest.TestCase):
 
     def lab(self, command, *words):
         """(status, output)."""
-        built = ["--build", BUILD, "--no-reference", "--preset", "sim"] if command == "check" else []
+        built = ["--build", BUILD, "--reference", REFERENCE, "--preset", "sim"] if command == "check" else []
         done = subprocess.run(
             [sys.executable, "-m", "lab", command, *words, "--tree", str(self.tree), *built],
             env={**os.environ, "PYTHONPATH": str(ROOT / "tools")}, stdin=subprocess.DEVNULL,
@@ -75,5 +75,5 @@ class Lab(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    BUILD = sys.argv.pop(1)
+    BUILD, REFERENCE = sys.argv.pop(1), sys.argv.pop(1)
     unittest.main()

@@ -4,7 +4,9 @@
 function(faulty_programs)
   foreach(name IN LISTS ARGN)
     ddp_program(simgpu_faulty_${name} faulty/${name}.cu)
-    target_link_libraries(simgpu_faulty_${name} PRIVATE common_cuda)
+    target_compile_options(simgpu_faulty_${name} PRIVATE ${DDP_TEST_OPTIONS})
+    target_precompile_headers(simgpu_faulty_${name} REUSE_FROM test_headers)
+    target_link_libraries(simgpu_faulty_${name} PRIVATE common_cuda Catch2::Catch2)
   endforeach()
 endfunction()
 

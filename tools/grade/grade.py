@@ -43,8 +43,8 @@ def parse_arguments(arguments):
     parser.add_argument("--preset", default="sim", choices=("sim", "cuda"), help="the build (sim)")
     parser.add_argument("--build", type=Path, metavar="FOLDER",
                         help="build there, in a folder for each stage (build/grade)")
-    parser.add_argument("--no-reference", action="store_true",
-                        help="take no library of earlier stages, where the tests need none")
+    parser.add_argument("--reference", type=Path, metavar="FOLDER",
+                        help="the build to take earlier stages from, made where it is missing (build/PRESET)")
     options = parser.parse_args(arguments)
     if (options.submission is None) != options.prepare:
         parser.error("a submission, or --prepare")
@@ -76,7 +76,7 @@ def main(arguments):
 
     def build_of(stage):
         return LabBuild(ROOT, [stage], options.preset, folder / stage[:2],
-                        False if options.no_reference else None)
+                        options.reference)
 
     def say(text):
         print(text, file=sys.stderr, flush=True)

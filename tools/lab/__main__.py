@@ -78,7 +78,7 @@ def lab_build(tree, options, stage):
     if options.use_mine:
         stages = [s for s in stage_data.labs(tree.root) if s <= stage and tree.started(s)]
     return stages, LabBuild(tree.root, stages, options.preset, options.build,
-                            False if options.no_reference else None)
+                            options.reference)
 
 
 def check(tree, options):
@@ -194,8 +194,8 @@ def parse_arguments(arguments):
     built.add_argument("--preset", default=os.environ.get("DDP_PRESET") or "sim",
                        choices=("sim", "cuda", "asan", "tsan"), help="the build (sim)")
     built.add_argument("--build", metavar="FOLDER", help="build there, not in build/lab")
-    built.add_argument("--no-reference", action="store_true",
-                       help="take no library of earlier stages, where the tests need none")
+    built.add_argument("--reference", metavar="FOLDER",
+                       help="the build to take earlier stages from, made where it is missing (build/PRESET)")
     built.add_argument("--use-mine", action="store_true",
                        help="stand on your own earlier stages, not on the reference's")
     for name, (_, what, text) in COMMANDS.items():

@@ -46,15 +46,13 @@ def _lenient():
 
 
 class LabBuild:
-    """`reference` is the folder of the reference's build, made where it is missing; False for
-    tests that need no library of it."""
+    """`reference` is the folder of the reference's build, made where it is missing."""
 
     def __init__(self, root, stages, preset="sim", folder=None, reference=None, jobs=None):
         self.root, self.stages, self.preset = Path(root), sorted(stages), preset
         name = "-".join(stage[:2] for stage in self.stages)
         self.folder = Path(folder or self.root / "build/lab" / preset / name).resolve()
         self.overlay = self.folder / "overlay"
-        self.wants_reference = reference is not False
         self.reference = Path(reference or self.root / "build" / preset).resolve()
         self.jobs = jobs or os.cpu_count()
         self.lock = None
@@ -87,15 +85,13 @@ class LabBuild:
         return None
 
     def prepare(self):
-        """Builds the reference's libraries of what comes before the lab's first stage."""
+        """Builds the reference's libraries of what comes before the lab's first stage, and of the tests."""
         before = [p.name[3:] for p in sorted(self.root.glob("[0-9][0-9]_*"))
                   if p.name < self.stages[0] and (p / "CMakeLists.txt").is_file()]
-        return self.build_reference(["common_mpi", *before])
+        return self.build_reference(["catch_session", "common_mpi", *before])
 
     def build_reference(self, targets):
         """Builds targets as they are in the course, without anything of a student."""
-        if not self.wants_reference:
-            return Built(True, "")
         if not (self.reference / "build.ninja").is_file():
             ok, output = self._run_reference("cmake", "--preset", self.preset, "-S", self.root,
                                              "-B", self.reference, limit=CONFIGURE_LIMIT)
