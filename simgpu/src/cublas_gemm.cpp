@@ -79,7 +79,7 @@ void tell_writes(const Output& matrix) {
               });
 }
 
-/// Floats for the halves of a product. Of the stream's OS thread and not of the handle, for a
+/// Floats for the halves of a product. Of the OS thread and not of the handle, for a
 /// handle may go from stream to stream; it grows to the largest product and then stays.
 float* scratch(int which, std::size_t count) {
   thread_local std::vector<float> buffers[3];

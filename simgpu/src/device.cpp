@@ -55,6 +55,7 @@ void fail_current_device(cudaError_t error, const std::string& message) {
 }
 
 void set_worker_device(Device* device) { worker_device = device; }
+bool is_worker() { return worker_device != nullptr; }
 void set_inside_host_function(bool inside) { inside_host_function = inside; }
 
 void Device::synchronize() {

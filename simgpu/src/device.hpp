@@ -47,8 +47,9 @@ cudaError_t report(cudaError_t error);
 
 /// A kernel that ran for `device` went wrong: says so and makes the error stick.
 void fail_current_device(cudaError_t error, const std::string& message);
-/// Which device the tasks of the calling OS thread, a stream's, belong to.
+/// Which device the tasks belong to that the calling OS thread runs; null: it runs none.
 void set_worker_device(Device* device);
+bool is_worker();
 /// Whether the calling thread is inside a function of cudaLaunchHostFunc.
 void set_inside_host_function(bool inside);
 

@@ -93,7 +93,7 @@ class Engine : public BlockCursor {
   DynamicShared shared_;
 
   TsanContexts tsan_contexts_;
-  Fiber main_;  // the stream's thread, on which a grid begins and ends
+  Fiber main_;  // the OS thread, on which a grid begins and ends
   std::vector<std::unique_ptr<Fiber>> fibers_;
   std::vector<Fiber*> idle_;
   FiberQueue ready_;  // to be resumed

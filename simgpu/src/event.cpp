@@ -65,13 +65,11 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t handle) {
     return report(cudaErrorInvalidResourceHandle);
   }
   auto recording = std::make_shared<simgpu::Recording>();
-  {
-    simgpu::QuietLock lock(event->mutex);
-    event->recording = recording;
-  }
   auto task = std::make_unique<simgpu::FunctionTask>([recording] { recording->reach(); });
   task->runs_always = true;
-  simgpu::enqueue_ordered(*stream, std::move(task));
+  recording->set_place(*stream, simgpu::enqueue_ordered(*stream, std::move(task)));
+  simgpu::QuietLock lock(event->mutex);
+  event->recording = std::move(recording);
   return cudaSuccess;
 }
 
@@ -102,7 +100,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   ++simgpu::counters().host_waits;
   if (const auto [device, error] = current(); error != cudaSuccess) return report(error);
   if (event == nullptr) return report(cudaErrorInvalidResourceHandle);
-  if (const auto recording = event->last()) recording->wait();
+  if (const auto recording = event->last()) recording->wait_and_help();
   return report(event->device.sticky);
 }
 

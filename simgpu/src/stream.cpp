@@ -21,10 +21,23 @@ void Recording::wait() {
   acquire();
 }
 
+void Recording::set_place(CUstream_st& stream, std::uint32_t task) {
+  stream_ = stream.weak_from_this();
+  task_ = task;
+}
+
+void Recording::wait_and_help() {
+  if (const auto stream = stream_.lock()) stream->help_until(task_);
+  wait();
+}
+
 }  // namespace simgpu
 
 struct CloseTask final : simgpu::Task {
-  explicit CloseTask(CUstream_st& stream_) : stream(stream_) { runs_always = true; }
+  explicit CloseTask(CUstream_st& stream_) : stream(stream_) {
+    runs_always = true;
+    waits_for_others = true;  // is for the stream's own thread, which ends here
+  }
   void run() override { stream.closed_ = true; }
   CUstream_st& stream;
 };
@@ -59,6 +72,7 @@ std::uint32_t CUstream_st::tail() {
 }
 
 void CUstream_st::wait_until(std::uint32_t number) {
+  help_until(number);
   for (auto seen = completed_.load(); static_cast<std::int32_t>(seen - number) < 0;
        seen = completed_.load()) {
     completed_.wait(seen);
@@ -76,46 +90,62 @@ void CUstream_st::close() {
   close_requested_ = true;
 }
 
-simgpu::Task* CUstream_st::take_all() {
-  for (;;) {
-    const auto seen = wake_.load();
-    {
-      simgpu::QuietLock lock(mutex_);
-      if (first_ != nullptr) {
-        last_ = nullptr;
-        return std::exchange(first_, nullptr);
-      }
-    }
-    wake_.wait(seen);
-  }
-}
-
 /// SIMGPU_SCHEDULE=delays:SEED: every fourth operation comes up to a millisecond late.
 void CUstream_st::delay(std::uint32_t number) const {
   const std::uint64_t draw = simgpu::mix(simgpu::settings().delay_seed, id_, number);
   if (draw % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(draw / 4 % 1000));
 }
 
+/// Runs the first task of the queue; false if there is none to be taken.
+bool CUstream_st::run_next(Runner runner) {
+  std::unique_ptr<simgpu::Task> task;
+  {
+    simgpu::QuietLock lock(mutex_);
+    if (running_ || first_ == nullptr) return false;
+    if (runner == Runner::helper && first_->waits_for_others) return false;
+    running_ = true;
+    task.reset(std::exchange(first_, first_->next));
+    if (first_ == nullptr) last_ = nullptr;
+  }
+  simgpu::sanitizer::acquire(task.get());
+  const std::uint32_t number = completed_.load() + 1;
+  if (simgpu::settings().schedule == simgpu::Schedule::delays) delay(number);
+  if (device.sticky == cudaSuccess || task->runs_always) {
+    if (task->waits_for_others) waits_for_others_ = true;
+    task->run();
+    waits_for_others_ = false;
+  }
+  task.reset();
+  simgpu::sanitizer::release(this);
+  {
+    simgpu::QuietLock lock(mutex_);
+    running_ = false;
+    completed_.store(number);
+  }
+  completed_.notify_all();
+  return true;
+}
+
+void CUstream_st::help_until(std::uint32_t number) {
+  // To TSan, a task on the host's thread would come after all that the host has done: it must not
+  // see less than on a GPU. And the other schedules are to be what they say.
+  if (simgpu::sanitizer::tsan || simgpu::settings().schedule != simgpu::Schedule::async) return;
+  if (simgpu::is_worker()) return;
+  simgpu::set_worker_device(&device);
+  bool helped = false;
+  while (!finished(number) && run_next(Runner::helper)) helped = true;
+  simgpu::set_worker_device(nullptr);
+  if (helped && !finished(tail())) {  // the stream's thread may have gone to sleep meanwhile
+    ++wake_;
+    wake_.notify_one();
+  }
+}
+
 void CUstream_st::work() {
   simgpu::set_worker_device(&device);
-  const bool delays = simgpu::settings().schedule == simgpu::Schedule::delays;
-  std::uint32_t number = 0;
   while (!closed_) {
-    for (simgpu::Task* next = take_all(); next != nullptr;) {
-      std::unique_ptr<simgpu::Task> task(std::exchange(next, next->next));
-      simgpu::sanitizer::acquire(task.get());
-      ++number;
-      if (delays) delay(number);
-      if (device.sticky == cudaSuccess || task->runs_always) {
-        if (task->waits_for_others) waits_for_others_ = true;
-        task->run();
-        waits_for_others_ = false;
-      }
-      task.reset();
-      simgpu::sanitizer::release(this);
-      completed_.store(number);
-      completed_.notify_all();
-    }
+    const auto seen = wake_.load();
+    if (!run_next(Runner::own_thread)) wake_.wait(seen);
   }
 }
 

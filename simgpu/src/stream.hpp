@@ -16,8 +16,12 @@ namespace simgpu {
 /// A point that an event's record() marks in a stream: reached once, at a time.
 class Recording {
  public:
+  /// To be called before others know the recording: `task` of `stream` reaches it.
+  void set_place(CUstream_st& stream, std::uint32_t task);
   void reach();
   void wait();
+  /// As wait(), on a host thread, which helps the stream meanwhile.
+  void wait_and_help();
   bool reached() const { return reached_.load() != 0; }
   /// For a caller that has seen reached(): what came before it is visible now.
   void acquire() const { sanitizer::acquire(this); }
@@ -26,12 +30,16 @@ class Recording {
  private:
   std::atomic<unsigned> reached_{0};
   std::chrono::steady_clock::time_point time_;
+  std::weak_ptr<CUstream_st> stream_;
+  std::uint32_t task_ = 0;
 };
 
 }  // namespace simgpu
 
 /// A stream: a queue of tasks and the OS thread that runs them in order. The thread sleeps while
-/// the queue is empty and ends with the stream.
+/// the queue is empty and ends with the stream. A host thread that waits for the stream runs tasks
+/// that the stream's thread has not come to: with more threads than cores, waking another thread
+/// and being woken by it can cost more than the task.
 struct CUstream_st : std::enable_shared_from_this<CUstream_st> {
   static std::shared_ptr<CUstream_st> create(simgpu::Device& device, unsigned flags, int priority);
 
@@ -50,6 +58,8 @@ struct CUstream_st : std::enable_shared_from_this<CUstream_st> {
   }
   /// Blocks the caller until task `number` has run.
   void wait_until(std::uint32_t number);
+  /// Runs tasks up to `number` on the calling host thread, until there are none that it can take.
+  void help_until(std::uint32_t number);
   /// For the eager schedule: as wait_until, but gives up while the stream waits for somebody else.
   void wait_while_busy(std::uint32_t number);
   /// Lets the thread end after the last task. The device keeps the stream until then.
@@ -62,7 +72,8 @@ struct CUstream_st : std::enable_shared_from_this<CUstream_st> {
 
  private:
   void work();
-  simgpu::Task* take_all();
+  enum class Runner { own_thread, helper };
+  bool run_next(Runner runner);
   void delay(std::uint32_t number) const;
 
   const std::uint64_t id_;
@@ -70,11 +81,12 @@ struct CUstream_st : std::enable_shared_from_this<CUstream_st> {
   simgpu::Task* first_ = nullptr;
   simgpu::Task* last_ = nullptr;
   std::uint32_t pushed_ = 0;
+  bool running_ = false;  // somebody runs a task
   std::atomic<std::uint32_t> wake_{0};
   std::atomic<std::uint32_t> completed_{0};
   std::atomic<bool> waits_for_others_{false};
   std::atomic<bool> close_requested_{false};
-  bool closed_ = false;  // of the worker only
+  bool closed_ = false;  // of the stream's thread only
   friend struct CloseTask;
 };
 

@@ -193,6 +193,25 @@ TEST_CASE("the sum comes after earlier and before later work of its stream") {
   }
 }
 
+TEST_CASE("segments of a large buffer, in a group of five and one of four", "[not-tsan]") {
+  const mpi::Communicator communicator;
+  const int rank = communicator.rank(), ranks = communicator.size();
+  const auto n = static_cast<std::size_t>(ranks);
+  const std::size_t count = 1179001 * n + n / 2;  // 8.99 x 512 KiB a chunk; not all are equal
+  const auto values = made_by<float>(
+      count, [&](std::size_t i) { return 100 * static_cast<std::size_t>(rank) + i % 1000003; });
+  const auto expected = made_by<float>(
+      count, [&](std::size_t i) { return 100 * (n * (n - 1) / 2) + n * (i % 1000003); });
+  for (const Way& way : ways(communicator)) {
+    if (way.kind != AllReduceKind::ring_segmented) continue;
+    const auto all_reduce = make_all_reduce<float>(way.kind, communicator, way.device_pointers);
+    for (const bool in_place : {true, false}) {
+      INFO(way.text() << (in_place ? ", in place" : ", out of place"));
+      CHECK(difference(sum_of(*all_reduce, values, in_place), expected) == "");
+    }
+  }
+}
+
 TEST_CASE("one object sums buffers of any size, one after another", "[not-tsan]") {
   const mpi::Communicator communicator;
   const int rank = communicator.rank(), ranks = communicator.size();

@@ -8,7 +8,7 @@
 
 #include "simgpu/runtime_api.h"
 
-// CUDA's built-in variables. Each stream has an OS thread, and a block stays on it.
+// CUDA's built-in variables. A grid runs on one OS thread: its stream's, or one that waits for it.
 extern constinit thread_local uint3 threadIdx;
 extern constinit thread_local uint3 blockIdx;
 extern constinit thread_local dim3 blockDim;
@@ -62,7 +62,7 @@ void run_threads(const void* closure, BlockCursor& cursor) {
 
 using RunThreads = void (*)(const void* closure, BlockCursor& cursor);
 
-/// Runs every block of a grid on the calling thread, which is a stream's.
+/// Runs every block of a grid on the calling thread.
 void run_grid(const cudaLaunchConfig_t& config, RunThreads run, const void* closure);
 
 /// The checks that CUDA makes at the call: configuration, limits, the stream's device.
