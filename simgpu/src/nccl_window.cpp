@@ -18,13 +18,16 @@ Window window_of(const void* values, std::size_t bytes) {
 
 }  // namespace
 
+void PeerMemory::tidy(int ranks) {
+  if (mapped_.size() > enough * static_cast<std::size_t>(ranks)) mapped_.clear();
+}
+
 std::byte* PeerMemory::find(int rank, std::int32_t process, const Window& window) {
   const std::pair key(rank, window.allocation);
   auto found = mapped_.find(key);
   if (found == mapped_.end()) {
     PeerPages pages(process, window.file, static_cast<ino_t>(window.inode), window.allocated);
     if (pages.begin() == nullptr) return nullptr;
-    if (mapped_.size() == most_mapped) mapped_.clear();
     found = mapped_.emplace(key, std::move(pages)).first;
   }
   return found->second.begin() + window.offset;
@@ -69,6 +72,7 @@ void WindowedAllReduce::post() {
 
 bool WindowedAllReduce::open() {
   Member& self = comm_.self();
+  comm_.peer_memory.tidy(comm_.ranks);
   self.reaches_all = reach_all();
   self.mapped.raise_to(number_);
   if (!wait_for_all(&Member::mapped)) return false;

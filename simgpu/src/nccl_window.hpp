@@ -27,11 +27,14 @@ namespace simgpu::nccl {
 /// The memory of other ranks, mapped when a call first needs it.
 class PeerMemory {
  public:
-  /// Where `window` of `rank`, which is process `process`, begins here; null: not to be reached.
+  /// Before the finds of a call: forgets all if there is much, for some of it may have been freed.
+  void tidy(int ranks);
+  /// Where `window` of `rank`, which is process `process`, begins here, until the next tidy();
+  /// null: not to be reached.
   std::byte* find(int rank, std::int32_t process, const Window& window);
 
  private:
-  static constexpr std::size_t most_mapped = 256;  // allocations, before all are forgotten
+  static constexpr std::size_t enough = 32;                    // allocations of a rank
   std::map<std::pair<int, std::uint64_t>, PeerPages> mapped_;  // by rank and allocation
 };
 

@@ -221,6 +221,13 @@ TEST_CASE("large all-reduces: in place or not, in any memory, guards untouched",
           require(cuda::download(from.data(), room, stream) == values, "the values as they were");
         }
       }
+      for (int call = 0; call < 40; ++call) {  // more memory than a rank remembers of another
+        const cuda::DeviceBuffer<float> from(most), to(most);
+        cuda::clear_async(from.data(), most, stream);
+        require_success(
+            ncclAllReduce(from.data(), to.data(), most, ncclFloat32, ncclSum, comm, stream));
+        require(cuda::download(to.data() + most - 1, 1, stream).front() == 0, "zeros");
+      }
       require_success(ncclCommDestroy(comm));
     });
     INFO(job.output);
