@@ -5,19 +5,13 @@
 #include <span>
 
 #include "01_single_gpu/parameter_store.hpp"
+#include "01_single_gpu/reductions.cuh"
 #include "common/cli/options.hpp"
 #include "common/cuda/buffer.hpp"
 #include "common/cuda/launch.hpp"
 #include "common/run/step_scalars.hpp"
 
 namespace ddp {
-
-/// Four neighbours, which a thread moves by wide memory accesses: the update does little but move
-/// memory. (An array of packs needs the alignment and the padding of a ParameterStore.)
-template <class T>
-struct alignas(4 * sizeof(T)) Pack {
-  T at[4];
-};
 
 /// One thread a pack; see Sgd. If one of the four would not be finite, all four stay.
 template <class T>
@@ -32,9 +26,7 @@ __global__ void sgd_kernel(Pack<T>* values, Pack<T>* velocities, const Pack<T>* 
         momentum * velocities[p].at[i] + (gradients[p].at[i] + decay * values[p].at[i]);
     value.at[i] = values[p].at[i] - learning_rate * velocity.at[i];
   }
-  T zero = 0;  // stays so, or becomes NaN: infinity - infinity and NaN - NaN are
-  for (int i = 0; i < 4; ++i) zero += value.at[i] - value.at[i];
-  if (zero != T(0)) {
+  if (zero_if_finite(value) != T(0)) {
     atomicOr(flags, non_finite_update);
     return;
   }

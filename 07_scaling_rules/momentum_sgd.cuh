@@ -45,14 +45,12 @@ __global__ void momentum_sgd_kernel(Pack<T>* values, Pack<T>* velocities, const 
   const T into_velocity = velocity_form ? state->rate : T(1);
   const T into_value = velocity_form ? T(1) : state->rate;
   Pack<T> value, velocity;
-  T zero = 0;  // stays so, or becomes NaN: infinity - infinity and NaN - NaN are
   for (int i = 0; i < 4; ++i) {
     const T gradient = gradients[p].at[i] + decay * values[p].at[i];
     velocity.at[i] = history * velocities[p].at[i] + into_velocity * gradient;
     value.at[i] = values[p].at[i] - into_value * velocity.at[i];
-    zero += value.at[i] - value.at[i];
   }
-  if (zero != T(0)) {
+  if (zero_if_finite(value) != T(0)) {
     atomicOr(flags, non_finite_update);
     return;
   }

@@ -206,6 +206,7 @@ class Tool(ToolTest):
                 (whole([{**event, "pid": []}]), "not a number"),
                 (whole([{**event, "args": {}}]), "no trace"),
                 (whole([]), "no operations"),
+                (whole([], note="nothing was written"), "no operations: nothing was written"),
                 (good.replace(": 1200,", ": NaN,"), "not a number"),
                 ("[" * 100_000, "")):
             with self.subTest(words):

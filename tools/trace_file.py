@@ -79,7 +79,8 @@ def read_trace(path):
         what = f"{type(error).__name__}: {error}"
         raise TraceError(f"JSON, but no trace of this course ({what})") from error
     if not operations:
-        raise TraceError("no operations: was it a run of at least one step?")
+        why = about.get("note", "was it a run of at least one step?")
+        raise TraceError(f"no operations: {why}")
     return Trace(operations, rows, about)
 
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/io/output_file.hpp"
 #include "common/run/agree.hpp"
 
 namespace ddp {
@@ -53,17 +54,19 @@ std::size_t share_of_a_rank(const Ranks& ranks) {
 }  // namespace
 
 TraceFile::TraceFile(const std::string& path, Process process, const Ranks& ranks)
-    : process_(std::move(process)),
+    : path_(path),
+      process_(std::move(process)),
       ranks_(ranks),
       tracer_(share_of_a_rank(ranks)),
       begin_(tracer_.begin()) {
   if (ranks.rank() != 0) return;
-  file_.emplace(path);
+  // Stays if rank 0 is ended from outside, as by another rank's failure.
+  write_file({{begin_, 0}}, {}, "the run was ended before rank 0 could write what it saw");
   ranks.at_failure([this] { write_what_this_rank_saw(); });
 }
 
 TraceFile::~TraceFile() {
-  if (!file_) return;
+  if (ranks_.rank() != 0) return;
   ranks_.at_failure({});
   write_what_this_rank_saw();
 }
@@ -75,14 +78,16 @@ void TraceFile::write() {
   const std::int64_t first = std::min_element(seen.begin(), seen.end(), earlier)->begin;
   const std::vector<std::string> events = ranks_.all_gather(events_since(first));
   written_ = true;
-  if (file_) write_file(seen, events);
+  if (ranks_.rank() == 0) write_file(seen, events, "");
 }
 
 void TraceFile::write_what_this_rank_saw() noexcept {
   if (std::exchange(written_, true)) return;
   try {
     tracer_.read_done();
-    write_file({{begin_, tracer_.omitted()}}, {events_since(begin_)});
+    const bool only_rank = ranks_.size() == 1;
+    write_file({{begin_, tracer_.omitted()}}, {events_since(begin_)},
+               only_rank ? "" : "the run failed: this is what rank 0 saw");
   } catch (const std::exception&) {  // the error that led here is the one to tell
   }
 }
@@ -105,7 +110,8 @@ std::string TraceFile::events_since(std::int64_t begin) const {
   return events;
 }
 
-void TraceFile::write_file(const std::vector<Seen>& seen, const std::vector<std::string>& events) {
+void TraceFile::write_file(const std::vector<Seen>& seen, const std::vector<std::string>& events,
+                           std::string note) {
   std::int64_t begin = seen.front().begin;
   std::uint64_t omitted = 0;
   Json omitted_by_rank = Json::array();
@@ -121,20 +127,17 @@ void TraceFile::write_file(const std::vector<Seen>& seen, const std::vector<std:
                 {"begin_unix_seconds", static_cast<double>(begin) / 1e9},
                 {"omitted", omitted},
                 {"omitted_by_rank", std::move(omitted_by_rank)}};
-  std::string note;
-  if (seen.size() < static_cast<std::size_t>(ranks_.size())) {
-    note = "the run failed: this is what rank 0 saw";
-  }
   if (omitted > 0) {
     note += (note.empty() ? "" : "; ") + std::string("only the first ") +
             std::to_string(share_of_a_rank(ranks_)) + " operations of each rank are here";
   }
   if (!note.empty()) other["note"] = note;
-  file_->write_line(R"({"displayTimeUnit":"ms","otherData":)" + text(other) + ",\"traceEvents\":[");
+  OutputFile file(path_);
+  file.write_line(R"({"displayTimeUnit":"ms","otherData":)" + text(other) + ",\"traceEvents\":[");
   for (std::size_t rank = 0; rank < events.size(); ++rank) {
-    file_->write_line(events[rank] + (rank + 1 < events.size() ? "," : ""));
+    file.write_line(events[rank] + (rank + 1 < events.size() ? "," : ""));
   }
-  file_->write_line("]}");
+  file.write_line("]}");
 }
 
 }  // namespace ddp

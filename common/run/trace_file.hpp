@@ -2,12 +2,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "common/cuda/tracer.hpp"
-#include "common/io/output_file.hpp"
 #include "common/run/ranks.hpp"
 
 namespace ddp {
@@ -33,8 +31,9 @@ class TraceFile {
   /// one, and 19 MB of file. `otherData` in the file says how many operations came after these.
   static constexpr std::size_t most_operations = 100'000;
 
-  /// Watches this process from now on; on rank 0, creates the file. The device must be selected.
-  /// `ranks` are to outlive it. Throws InputError where the file cannot be written.
+  /// Watches this process from now on; rank 0 creates the file, a trace without events at first.
+  /// The device must be selected. `ranks` are to outlive it. Throws InputError where the file
+  /// cannot be written.
   TraceFile(const std::string& path, Process process, const Ranks& ranks);
   TraceFile(const TraceFile&) = delete;
   TraceFile& operator=(const TraceFile&) = delete;
@@ -55,9 +54,10 @@ class TraceFile {
 
   void write_what_this_rank_saw() noexcept;
   std::string events_since(std::int64_t begin) const;
-  void write_file(const std::vector<Seen>& seen, const std::vector<std::string>& events);
+  void write_file(const std::vector<Seen>& seen, const std::vector<std::string>& events,
+                  std::string note);
 
-  std::optional<OutputFile> file_;
+  const std::string path_;
   const Process process_;
   const Ranks& ranks_;
   cuda::Tracer tracer_;

@@ -11,6 +11,7 @@
 #include "quiet_mutex.hpp"
 #include "sanitizer.hpp"
 #include "settings.hpp"
+#include "shared_pages.hpp"
 #include "simgpu/runtime_api.h"
 #include "statistics.hpp"
 #include "stream.hpp"
@@ -36,14 +37,23 @@ Table& table() {
 }
 
 /// Memory of exactly `bytes`, so that ASan sees its end; large pieces on huge pages, which is
-/// faster.
-void* raw_allocate(std::size_t bytes) {
+/// faster. Large pieces of a device go to pages that other ranks can map, but for the sanitizers.
+SharedPages raw_allocate(std::size_t bytes, cudaMemoryType type) {
+  if (!sanitizer::any && type == cudaMemoryTypeDevice && bytes >= least_shared_bytes) {
+    if (const SharedPages pages = allocate_shared(bytes); pages.begin != nullptr) return pages;
+  }
   constexpr std::size_t huge_page = std::size_t{2} << 20;
   const std::size_t alignment = bytes >= 2 * huge_page ? huge_page : 256;
   void* memory = nullptr;
-  if (posix_memalign(&memory, alignment, bytes) != 0) return nullptr;
+  if (posix_memalign(&memory, alignment, bytes) != 0) return {};
   if (alignment == huge_page) madvise(memory, bytes, MADV_HUGEPAGE);
-  return memory;
+  return {static_cast<std::byte*>(memory), -1};
+}
+
+void raw_free(const Allocation& allocation) {
+  auto* const begin = reinterpret_cast<std::byte*>(allocation.begin);
+  if (allocation.file < 0) return std::free(begin);
+  free_shared({begin, allocation.file}, allocation.bytes);
 }
 
 cudaError_t allocate(void** pointer, std::size_t bytes, cudaMemoryType type) {
@@ -60,17 +70,18 @@ cudaError_t allocate(void** pointer, std::size_t bytes, cudaMemoryType type) {
       return report(cudaErrorMemoryAllocation);
     }
   }
-  void* memory = raw_allocate(bytes);
-  if (memory == nullptr) {
+  const SharedPages memory = raw_allocate(bytes, type);
+  if (memory.begin == nullptr) {
     if (on_device) device->bytes_in_use -= bytes;
     return report(cudaErrorMemoryAllocation);
   }
   ++counters().allocations;
-  std::memset(memory, 0xff, bytes);  // reads as NaN in every floating-point type
-  const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+  std::memset(memory.begin, 0xff, bytes);  // reads as NaN in every floating-point type
+  const auto begin = reinterpret_cast<std::uintptr_t>(memory.begin);
   QuietLock lock(table().mutex);
-  table().by_end[begin + bytes - 1] = {begin, bytes, type, device->ordinal, ++table().count};
-  *pointer = memory;
+  table().by_end[begin + bytes - 1] = {begin,           bytes,           type,
+                                       device->ordinal, ++table().count, memory.file};
+  *pointer = memory.begin;
   return cudaSuccess;
 }
 
@@ -90,7 +101,7 @@ cudaError_t release(void* pointer, cudaMemoryType type) {
     }
   }
   if (type == cudaMemoryTypeDevice) owner.bytes_in_use -= found->bytes;
-  std::free(pointer);
+  raw_free(*found);
   ++counters().frees;
   return report(owner.sticky);
 }

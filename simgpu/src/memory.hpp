@@ -15,6 +15,7 @@ struct Allocation {
   cudaMemoryType type;
   int device;
   std::uint64_t number;  // counts allocations, so that a report can name one
+  int file = -1;         // of its pages, where other processes can map them; see shared_pages.hpp
   /// Whether `bytes` from `pointer` on lie inside.
   bool holds(const void* pointer, std::size_t bytes_) const {
     const std::size_t offset = reinterpret_cast<std::uintptr_t>(pointer) - begin;

@@ -13,7 +13,9 @@
 // n - 2, sees all ranks past put n, which comes after their take n - 2.
 //
 // An all-reduce of two ranks, or of few values, is `direct`: each adds up all values by itself,
-// which needs one meeting rather than two. Otherwise each rank adds up its share of the values.
+// which needs one meeting rather than two. Otherwise each rank adds up its share of the values. Of
+// an all-reduce with more than one turn, only the first goes through slots if the ranks can map
+// each other's memory; see nccl_window.hpp.
 
 #include <algorithm>
 #include <array>
@@ -22,6 +24,7 @@
 #include "nccl_group.hpp"
 #include "nccl_link.hpp"
 #include "nccl_reduce.hpp"
+#include "nccl_window.hpp"
 #include "settings.hpp"
 
 namespace simgpu::nccl {
@@ -41,21 +44,39 @@ class Collective {
 
   void run() {
     if (settings().nccl == Nccl::diagnose && !agree(comm_, call_)) return;
+    if (ranks_ == 1) return copy_own();
     const std::size_t turns = (call_.count + most_ - 1) / most_;
-    const std::uint32_t first = comm_.slots_filled;
-    comm_.slots_filled += static_cast<std::uint32_t>(turns);
-    bool goes_on = put(turn(first, 0));
-    for (std::size_t i = 0; goes_on && i < turns; ++i) {
-      if (i + 1 < turns) goes_on = put(turn(first, i + 1));
-      goes_on = goes_on && work(turn(first, i));
-      if (i == 0) all_came_ = Clock::now();
-      goes_on = goes_on && take(turn(first, i));
+    if (call_.kind != Kind::all_reduce || turns == 1) {
+      take_turns(0, turns);
+      return;
+    }
+    WindowedAllReduce rest(comm_, call_, most_);
+    rest.post();
+    if (!take_turns(0, 1)) return;
+    if (rest.open()) {
+      rest.run();
+    } else {
+      take_turns(1, turns);
     }
   }
 
   Clock::time_point all_came() const { return all_came_; }
 
  private:
+  /// False: stopped.
+  bool take_turns(std::size_t begin, std::size_t end) {
+    const auto first = comm_.slots_filled - static_cast<std::uint32_t>(begin);
+    comm_.slots_filled += static_cast<std::uint32_t>(end - begin);
+    bool goes_on = !comm_.stopped() && put(turn(first, begin));
+    for (std::size_t i = begin; goes_on && i < end; ++i) {
+      if (i + 1 < end) goes_on = put(turn(first, i + 1));
+      goes_on = goes_on && work(turn(first, i));
+      if (i == 0) all_came_ = Clock::now();
+      goes_on = goes_on && take(turn(first, i));
+    }
+    return goes_on;
+  }
+
   struct Turn {
     std::uint32_t number;       // of the communicator's turns, wraps around
     std::size_t begin, length;  // which values, of a row where there are rows
@@ -81,6 +102,11 @@ class Collective {
   /// Where the share of `rank` begins among n values.
   std::size_t share(std::size_t n, int rank) const {
     return n * static_cast<std::size_t>(rank) / static_cast<std::size_t>(ranks_);
+  }
+
+  /// Whatever one rank calls, its result is what it has.
+  void copy_own() const {
+    if (call_.send != call_.recv) copy_bytes(call_.recv, call_.send, call_.count * size_);
   }
 
   bool wait_for_all(Counter Member::*counter, std::uint32_t number) const {

@@ -9,6 +9,7 @@
 #include "device.hpp"
 #include "nccl_call.hpp"
 #include "nccl_shared.hpp"
+#include "nccl_window.hpp"
 #include "quiet_mutex.hpp"
 
 /// One rank's side of a communicator. Its operations run one after another, in the order of the
@@ -40,6 +41,8 @@ struct ncclComm : std::enable_shared_from_this<ncclComm> {
   // Of the operation that runs.
   std::uint32_t slots_filled = 0;  // turns of the slots so far; see nccl_collective.cpp
   std::uint32_t calls = 0;         // collective calls so far
+  std::uint32_t window_calls = 0;  // all-reduces that tried to do without slots
+  simgpu::nccl::PeerMemory peer_memory;
   std::array<std::uint32_t, simgpu::nccl::max_ranks> pieces_sent{}, pieces_received{};
 
   simgpu::nccl::Member& self() const { return shared.member(rank); }

@@ -46,6 +46,14 @@ struct DeviceIdentity {
 /// Why a rank takes no part any more.
 enum Departure : int { here, destroyed, aborted };
 
+/// Where the values of a call lie.
+struct Window {
+  std::uint64_t allocation;  ///< its number in its process
+  std::uint64_t inode;       ///< of the file of its pages
+  int file = -1;             ///< as its process has it open; -1: nobody else can map the values
+  std::uint64_t allocated, offset, bytes;
+};
+
 /// One rank as the others see it.
 struct Member {
   std::atomic<int> taken;
@@ -57,6 +65,12 @@ struct Member {
   Counter ready;  ///< how many slots of values the rank has filled
   Counter done;   ///< how many turns of all ranks' slots it is done with; see nccl_collective.cpp
   Counter bell;   ///< rung when something happened in a channel of this rank
+
+  // Of large all-reduces, by their number; see nccl_window.hpp.
+  Window send, recv;
+  bool reaches_all;  ///< whether this rank has mapped those of all others
+  Counter mapped;    ///< `reaches_all` is filled in
+  Counter finished;  ///< the rank's share of the sums is in all ranks' memory
 
   // For SIMGPU_NCCL=diagnose only.
   static constexpr std::uint32_t remembered = 4;

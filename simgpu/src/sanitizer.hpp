@@ -23,6 +23,12 @@ void __tsan_write_range(void* address, unsigned long size);
 
 namespace simgpu::sanitizer {
 
+#if defined(SIMGPU_TSAN) || defined(SIMGPU_ASAN)
+constexpr bool any = true;
+#else
+constexpr bool any = false;
+#endif
+
 #if defined(SIMGPU_TSAN)
 constexpr bool tsan = true;
 /// Memory written before release(tag) is visible after acquire(tag).

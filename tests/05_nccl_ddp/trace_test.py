@@ -113,6 +113,11 @@ class Traces(JobTest):
             self.assertIn("this is what rank 0 saw", self.whole["otherData"]["note"])
             self.assertEqual(self.whole["otherData"]["world_size"], RANKS)
 
+    def test_if_another_rank_fails_the_trace_says_that_nothing_is_in_it(self):
+        self.trace(status=1, DDP_FAULT="1:3:throw")
+        self.assertEqual(self.events, [])
+        self.assertIn("ended before rank 0 could write", self.whole["otherData"]["note"])
+
     def test_the_tools_read_it(self):
         path = self.trace()
         done = subprocess.run([sys.executable, TOOLS / "trace.py", path, "--machine", "/nowhere",

@@ -1,6 +1,7 @@
 #include "tests/simgpu/simulator/nccl_processes.hpp"
 
 #include <cuda_runtime.h>
+#include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -72,6 +73,7 @@ Job run_job(int ranks, const Environment& environment,
   void* const memory =
       mmap(nullptr, sizeof(SharedId), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   const int output = memfd_create("output", MFD_CLOEXEC);
+  fcntl(output, F_SETFL, O_APPEND);  // so that ranks that write at once do not overwrite each other
   require(memory != MAP_FAILED && output >= 0, "memory for a job");
   SharedId& shared = *static_cast<SharedId*>(memory);
   std::fflush(nullptr);

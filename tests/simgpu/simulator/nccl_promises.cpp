@@ -173,6 +173,68 @@ TEST_CASE("the mean scales floats before the sum and divides integers after it",
   CHECK(integers.passed());
 }
 
+/// Integers, of which sums are exact: of rank, place and call.
+float term(int rank, std::size_t i, int call) {
+  return static_cast<float>(100000 * rank + static_cast<int>(i % 9973) + 31 * call);
+}
+float sum_of_terms(int ranks, std::size_t i, int call) {
+  float sum = 0;
+  for (int rank = 0; rank < ranks; ++rank) sum += term(rank, i, call);
+  return sum;
+}
+
+TEST_CASE("large all-reduces: in place or not, in any memory, guards untouched", "[nccl]") {
+  constexpr std::size_t count = 300007, most = 320000, guard = 5;  // more than 1 MiB
+  for (const int ranks : {2, 3, 4}) {
+    const Job job = run_job(ranks, silent, [&](int rank, const ncclUniqueId& id) {
+      const ncclComm_t comm = join(ranks, id, rank);
+      const cuda::Stream stream;
+      // Ranks may have allocated more or less before, and allocate again after each call. Small
+      // memory is none that others can map, so that in the end the last rank keeps them from it.
+      std::vector<cuda::DeviceBuffer<float>> others;
+      for (int i = 0; i < rank; ++i) others.emplace_back(most);
+      for (int call = 0; call < 6; ++call) {
+        const bool in_place = call % 2 == 0;
+        const bool small = call >= 4 && rank == ranks - 1;
+        const std::size_t begin = guard + static_cast<std::size_t>(call + 3 * rank);
+        const std::size_t n = call >= 4 ? 200000 : count;
+        const std::size_t room = small ? n + begin + guard : most;
+        const cuda::DeviceBuffer<float> from(room), to(room);
+        std::vector<float> values(room, -1.0f);
+        for (std::size_t i = 0; i < n; ++i) values[begin + i] = term(rank, i, call);
+        cuda::upload<float>(from.data(), values, stream);
+        cuda::upload<float>(to.data(), std::vector<float>(room, -2.0f), stream);
+        float* const result = (in_place ? from : to).data();
+        require_success(ncclAllReduce(from.data() + begin, result + begin, n, ncclFloat32, ncclSum,
+                                      comm, stream));
+        const std::vector<float> found = cuda::download(result, room, stream);
+        for (std::size_t i = 0; i < room; ++i) {
+          const bool inside = i >= begin && i < begin + n;
+          const float expected = inside     ? sum_of_terms(ranks, i - begin, call)
+                                 : in_place ? -1.0f
+                                            : -2.0f;
+          if (found[i] == expected) continue;
+          require(false, "call " + std::to_string(call) + ": " + std::to_string(expected) + " at " +
+                             std::to_string(i) + ", not " + std::to_string(found[i]));
+        }
+        if (!in_place) {
+          require(cuda::download(from.data(), room, stream) == values, "the values as they were");
+        }
+      }
+      for (int call = 0; call < 40; ++call) {  // more memory than a rank remembers of another
+        const cuda::DeviceBuffer<float> from(most), to(most);
+        cuda::clear_async(from.data(), most, stream);
+        require_success(
+            ncclAllReduce(from.data(), to.data(), most, ncclFloat32, ncclSum, comm, stream));
+        require(cuda::download(to.data() + most - 1, 1, stream).front() == 0, "zeros");
+      }
+      require_success(ncclCommDestroy(comm));
+    });
+    INFO(job.output);
+    CHECK(job.passed());
+  }
+}
+
 /// Values on a device, and a stream, for a rank that fails.
 struct Workplace {
   cuda::Stream stream;
