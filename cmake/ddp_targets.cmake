@@ -106,6 +106,24 @@ function(ddp_compile_cu_files target)
   endforeach()
 endfunction()
 
+# CMake 3.25 makes one of the .cpp files only. Sets `result` to the sources, with one .cu file that includes
+# all of them, where that is wanted.
+function(ddp_cu_files_as_one result target)
+  set(sources ${ARGN})
+  set(cu_files ${sources})
+  list(FILTER cu_files INCLUDE REGEX "\\.cu$")
+  list(LENGTH cu_files count)
+  if(DDP_ONLY_CHECK_NVCC AND count GREATER 1)
+    list(FILTER sources EXCLUDE REGEX "\\.cu$")
+    list(TRANSFORM cu_files REPLACE "(.+)" "#include \"${CMAKE_CURRENT_SOURCE_DIR}/\\1\"")
+    list(JOIN cu_files "\n" text)
+    set(all ${CMAKE_CURRENT_BINARY_DIR}/${target}_all.cu)
+    file(CONFIGURE OUTPUT ${all} CONTENT "${text}\n" @ONLY)
+    list(APPEND sources ${all})
+  endif()
+  set(${result} ${sources} PARENT_SCOPE)
+endfunction()
+
 # Sets `result` to the sources, each that of the overlay where it has one.
 function(ddp_overlaid result)
   set(sources ${ARGN})
@@ -144,6 +162,7 @@ endfunction()
 # ddp_library(name sources...): a static library of our own code.
 function(ddp_library name)
   ddp_overlaid(sources ${ARGN})
+  ddp_cu_files_as_one(sources ${name} ${sources})
   add_library(${name} STATIC ${sources})
   target_link_libraries(${name} PUBLIC ddp_flags ddp_gpu)
   ddp_take_from_reference(${name})
