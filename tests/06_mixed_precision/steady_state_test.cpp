@@ -9,14 +9,14 @@
 namespace ddp {
 namespace {
 
-simgpu::Statistics of_a_run(ReduceType reduce, int steps) {
+simgpu::Statistics of_a_run(ReduceType reduce, int last_step) {
   Options options;
   options.data = "synthetic";
   options.layers = {20, 16, 16, 8, 4};
   options.precision = Precision::fp16;
   options.global_batch = 12 * world().size();
   options.micro_batch = 4;
-  options.steps = steps;
+  options.steps = last_step;
   options.quiet = true;
   options.device = environment().device();
   options.allreduce = AllReduceKind::nccl;
