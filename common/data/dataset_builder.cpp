@@ -1,6 +1,5 @@
 #include "common/data/dataset_builder.hpp"
 
-#include <array>
 #include <cmath>
 #include <cstddef>
 #include <utility>
@@ -10,13 +9,11 @@
 namespace ddp {
 
 PixelStatistics pixel_statistics(std::span<const std::uint8_t> pixels) {
-  std::array<std::uint64_t, 256> histogram{};
-  for (const std::uint8_t pixel : pixels) ++histogram[pixel];
   std::uint64_t sum = 0;
   std::uint64_t sum_of_squares = 0;
-  for (std::uint64_t value = 0; value < histogram.size(); ++value) {
-    sum += histogram[value] * value;
-    sum_of_squares += histogram[value] * value * value;
+  for (const std::uint32_t pixel : pixels) {
+    sum += pixel;
+    sum_of_squares += pixel * pixel;
   }
   // n * sum of squares - (sum)^2 has more than 64 bits for a real data set.
   __extension__ using Wide = unsigned __int128;

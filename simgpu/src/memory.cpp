@@ -3,6 +3,7 @@
 #include <sys/mman.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -36,10 +37,13 @@ Table& table() {
   return made;
 }
 
+std::atomic<bool> shares_memory = false;
+
 /// Memory of exactly `bytes`, so that ASan sees its end; large pieces on huge pages, which is
-/// faster. Large pieces of a device go to pages that other ranks can map, but for the sanitizers.
+/// faster. With NCCL those of a device go to pages that other ranks can map, but for the sanitizers.
 SharedPages raw_allocate(std::size_t bytes, cudaMemoryType type) {
-  if (!sanitizer::any && type == cudaMemoryTypeDevice && bytes >= least_shared_bytes) {
+  if (shares_memory && !sanitizer::any && type == cudaMemoryTypeDevice &&
+      bytes >= least_shared_bytes) {
     if (const SharedPages pages = allocate_shared(bytes); pages.begin != nullptr) return pages;
   }
   constexpr std::size_t huge_page = std::size_t{2} << 20;
@@ -76,7 +80,9 @@ cudaError_t allocate(void** pointer, std::size_t bytes, cudaMemoryType type) {
     return report(cudaErrorMemoryAllocation);
   }
   ++counters().allocations;
-  std::memset(memory.begin, 0xff, bytes);  // reads as NaN in every floating-point type
+  // Reads as NaN in every floating-point type. TSan would record each byte; large pieces stay as the
+  // system gives them.
+  if (!sanitizer::tsan || bytes < least_shared_bytes) std::memset(memory.begin, 0xff, bytes);
   const auto begin = reinterpret_cast<std::uintptr_t>(memory.begin);
   QuietLock lock(table().mutex);
   table().by_end[begin + bytes - 1] = {begin,           bytes,           type,
@@ -107,6 +113,8 @@ cudaError_t release(void* pointer, cudaMemoryType type) {
 }
 
 }  // namespace
+
+bool share_device_memory() { return shares_memory = true; }
 
 std::optional<Allocation> find_allocation(const void* pointer) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);

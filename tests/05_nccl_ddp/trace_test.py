@@ -27,7 +27,7 @@ BYTES = [4 * (256 * 10 + 64 + 5), 4 * (256 * 256 + 256), 4 * (256 * 256 + 256),
 
 
 class Traces(JobTest):
-    options = ("--data", "synthetic", "--layers", "784-256-256-256-10", "--steps",
+    options = ("--layers", "784-256-256-256-10", "--steps",
                str(STEPS), "--bucket-mb", "0.25", "--first-bucket-mb", "0.001", "--quiet")
 
     def trace(self, *options, status=0, **variables):

@@ -67,7 +67,7 @@ class Grade(unittest.TestCase):
         out, junit = self.folder / "results.json", self.folder / "junit.xml"
         done = subprocess.run(
             [sys.executable, *(("-m", "grade.grade") if check_names else ("-c", NAMES_UNCHECKED)),
-             str(submission), "--stages", "4.1", "--reference", REFERENCE, "--build", BUILD, "--limit", "5", "--memory", "500", "--out", str(out), "--junit", str(junit), *options],
+             str(submission), "--stages", "4.1", "--reference", REFERENCE, "--build", BUILD, "--limit", "2", "--memory", "500", "--out", str(out), "--junit", str(junit), *options],
             env={**os.environ, "PYTHONPATH": str(ROOT / "tools")}, stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=300)
         self.assertIn(done.returncode, (0, 1, 77), done.stdout)
@@ -81,10 +81,13 @@ class Grade(unittest.TestCase):
         return self.folder / name
 
     def expect(self, scores, words, submission, check_names=True):
+        """`words`: what the first exercise's output has; or several, one of which it has."""
         status, results, junit, output = self.grade(submission, check_names=check_names)
         self.assertEqual([t.get("score") for t in results["tests"]], scores, output)
         self.assertEqual(status, 0 if all(scores) else 1)
-        self.assertIn(words, results["tests"][0]["output"])
+        words = [words] if isinstance(words, str) else words
+        said = results["tests"][0]["output"]
+        self.assertTrue(any(word in said for word in words), f"none of {words} in\n{said}")
         self.assertEqual(len(junit.findall(".//failure")), sum(not s for s in scores))
         return results
 
@@ -128,11 +131,11 @@ class Grade(unittest.TestCase):
     def test_hostile_code_is_ended_in_time(self):
         """Each is ended by a limit or betrayed by the missing record, and nothing of it is left."""
         for text, words in (
-                ("for (volatile bool on = true; on;) {}", "not done after 5 s"),
+                ("for (volatile bool on = true; on;) {}", "not done after 2 s"),
                 ("for (;;) std::cout << std::string(4096, '!') << std::flush;", "MiB of output"),
                 ("for (std::vector<char*> all;;) {\n  all.push_back(new char[100000000]);\n"
                  "  std::memset(all.back(), 1, 100000000);\n}", "MiB of memory"),
-                ("for (;;) if (fork() == 0) setsid();", "processes"),
+                ("for (;;) if (fork() == 0) setsid();", ("processes", "not done after 2 s")),
                 ("std::cout << \"All tests passed (99 assertions in 5 test cases)\" << std::endl;\n"
                  "std::exit(0);", "the program ended before its tests did"),
                 ("std::exit(77);", "as if it had been skipped"),

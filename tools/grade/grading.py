@@ -121,7 +121,9 @@ class Grader:
                         if k in KEPT or k.startswith(("DDP_TEST_", "DDP_STOP", "OMPI_MCA_", "SIMGPU_"))}
                 mine |= {"HOME": str(folder), "TMPDIR": str(folder), "DDP_TEST_RECORD": str(record),
                          "DDP_TEST_NONCE": nonce, "PYTHONDONTWRITEBYTECODE": "1"}
-                ran = sandbox.run(command, replace(self.limits, seconds=min(limit, self.limits.seconds)), mine, self.user, folder)
+                limits = replace(self.limits, seconds=min(limit, self.limits.seconds),
+                                 processes=self.limits.processes // (1 if ranks else 4))
+                ran = sandbox.run(command, limits, mine, self.user, folder)
                 ended.append(ran.ended)
                 return ran.status, ran.output + (f"\nended: {ran.ended}" if ran.ended else "")
 
