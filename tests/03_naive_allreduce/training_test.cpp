@@ -34,7 +34,7 @@ void check_same(const TrainingResult& many, const TrainingResult& one) {
   CHECK(many.parameter_checksum == one.parameter_checksum);
 }
 
-TEST_CASE("GA-03 A: N GPUs give the bits of one GPU with the same N micro-batches") {
+TEST_CASE("GA-03 A: N GPUs give the bits of one GPU with the same N micro-batches", "[not-tsan]") {
   for (const Precision precision : {Precision::fp32, Precision::fp64}) {
     for (const bool by_parameter : {false, true}) {
       Options options = small_run();

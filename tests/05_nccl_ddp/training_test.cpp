@@ -126,7 +126,7 @@ TEST_CASE("GA-03 C: from the same weights, loss and gradient are those of one GP
   });
 }
 
-TEST_CASE("The reproducible mode gives the bits of one GPU here, too") {
+TEST_CASE("The reproducible mode gives the bits of one GPU here, too", "[not-tsan]") {
   if (world().size() == 3) return;
   Options options = small_run();
   options.micro_batch = 3;
