@@ -5,6 +5,7 @@
 
 #include <boost/context/detail/fcontext.hpp>
 
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -142,38 +143,37 @@ void enter_tsan_context([[maybe_unused]] const Fiber& fiber) {
 namespace {
 
 // Contexts that no engine has: TSan takes a tenth of a millisecond to make one. Whoever gets one is
-// taken to follow what its last owner did, a stream that was destroyed and therefore waited for.
+// taken to follow what its last owner did, a stream that was destroyed and therefore waited for. An
+// array, since TSan sees what a vector allocates and copies, and does not see our mutex.
 struct SpareContexts {
   QuietMutex mutex;
-  std::vector<void*> contexts;
+  std::array<void*, 4096> contexts;
+  std::size_t count = 0;
+
+  void* take() {
+    QuietLock lock(mutex);
+    return count > 0 ? contexts[--count] : __tsan_create_fiber(0);
+  }
+  void give(void* context) {
+    QuietLock lock(mutex);
+    if (count == contexts.size()) return __tsan_destroy_fiber(context);
+    contexts[count++] = context;
+  }
 };
-
-SpareContexts& spare() {
-  static SpareContexts& made = *new SpareContexts;  // threads may end after the statics
-  return made;
-}
-
-void* take_context() {
-  QuietLock lock(spare().mutex);
-  if (spare().contexts.empty()) return __tsan_create_fiber(0);
-  void* const context = spare().contexts.back();
-  spare().contexts.pop_back();
-  return context;
-}
+constinit SpareContexts spare_contexts{};
 
 }  // namespace
 #endif
 
 TsanContexts::~TsanContexts() {
 #if defined(SIMGPU_TSAN)
-  QuietLock lock(spare().mutex);
-  spare().contexts.insert(spare().contexts.end(), contexts_.begin(), contexts_.end());
+  for (void* made : contexts_) spare_contexts.give(made);
 #endif
 }
 
 void* TsanContexts::operator[]([[maybe_unused]] std::size_t index) {
 #if defined(SIMGPU_TSAN)
-  while (contexts_.size() <= index) contexts_.push_back(take_context());
+  while (contexts_.size() <= index) contexts_.push_back(spare_contexts.take());
   return contexts_[index];
 #else
   return nullptr;
