@@ -16,7 +16,7 @@ PROGRAM = os.path.abspath(sys.argv[1])
 SIMULATED = "--simulated" in sys.argv
 TOOL = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../tools/trace.py")
 BATCH, STEPS = 32, 6
-NET = ["--data", "synthetic", "--layers", "784-16-12-10", "--global-batch", str(BATCH), "--quiet"]
+NET = ["--layers", "784-16-12-10", "--global-batch", str(BATCH), "--quiet"]
 
 
 def run(*arguments, **environment):
