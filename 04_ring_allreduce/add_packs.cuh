@@ -34,8 +34,8 @@ __global__ void add_packs_kernel(const AddPack<T>* a, const AddPack<T>* b, AddPa
   sum[p] = total;
 }
 
-/// As add(), but a thread adds a pack. It needs addresses that are equally far from where a pack may
-/// begin; others, and the few elements outside of whole packs, are left to add().
+/// As add(), but a thread adds a pack. It needs addresses that are equally far from where a pack
+/// may begin; others, and the few elements outside of whole packs, are left to add().
 template <class T>
 void add_packs(const T* a, const T* b, std::span<T> sum, cudaStream_t stream) {
   const std::size_t past = elements_past_boundary(sum.data());

@@ -17,6 +17,12 @@ std::string line(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
+Json loss_scale_json(const LossScaleRule& rule) {
+  if (rule.dynamic()) return "dynamic";
+  return rule.first;
+}
+
+// All that changes what a run computes or sends.
 Json options_json(const Options& options) {
   return {{"data", options.data},
           {"layers", options.layers},
@@ -35,6 +41,14 @@ Json options_json(const Options& options) {
           {"micro_batch", options.micro_batch},
           {"accumulate", name_of(options.accumulate)},
           {"allreduce", name_of(options.allreduce)},
+          {"by_parameter", options.by_parameter},
+          {"mpi_buffers", name_of(options.mpi_buffers)},
+          {"bucket_mb", options.bucket_mb},
+          {"first_bucket_mb", options.first_bucket_mb},
+          {"overlap", options.overlap},
+          {"loss_scale", loss_scale_json(options.loss_scale)},
+          {"reduce_dtype", name_of(options.reduce_type)},
+          {"master_weights", options.master_weights},
           {"base_learning_rate",
            options.base_learning_rate ? Json(*options.base_learning_rate) : Json()},
           {"base_batch", options.base_batch},
@@ -46,6 +60,9 @@ Json options_json(const Options& options) {
           {"decay_every_epochs", options.decay_every_epochs},
           {"decay_factor", options.decay_factor},
           {"momentum_form", name_of(options.momentum_form)},
+          {"check_replicas", options.check_replicas},
+          {"check_gradients", options.check_gradients},
+          {"no_broadcast", options.no_broadcast},
           {"device", options.device},
           {"resume", options.resume}};
 }

@@ -16,8 +16,8 @@
 #define NCCL_VERSION_CODE NCCL_VERSION(NCCL_MAJOR, NCCL_MINOR, NCCL_PATCH)
 
 namespace simgpu {
-/// From now on large device allocations lie where other ranks can map them, which spares NCCL copies,
-/// but has them on small pages.
+/// From now on large device allocations lie where other ranks can map them, which spares NCCL
+/// copies, but has them on small pages.
 bool share_device_memory();
 /// A program that has this header wants that from its start.
 inline const bool device_memory_is_shared = share_device_memory();

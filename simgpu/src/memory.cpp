@@ -40,7 +40,8 @@ Table& table() {
 std::atomic<bool> shares_memory = false;
 
 /// Memory of exactly `bytes`, so that ASan sees its end; large pieces on huge pages, which is
-/// faster. With NCCL those of a device go to pages that other ranks can map, but for the sanitizers.
+/// faster. With NCCL those of a device go to pages that other ranks can map, but for the
+/// sanitizers.
 SharedPages raw_allocate(std::size_t bytes, cudaMemoryType type) {
   if (shares_memory && !sanitizer::any && type == cudaMemoryTypeDevice &&
       bytes >= least_shared_bytes) {
@@ -80,8 +81,8 @@ cudaError_t allocate(void** pointer, std::size_t bytes, cudaMemoryType type) {
     return report(cudaErrorMemoryAllocation);
   }
   ++counters().allocations;
-  // Reads as NaN in every floating-point type. TSan would record each byte; large pieces stay as the
-  // system gives them.
+  // Reads as NaN in every floating-point type. TSan would record each byte; large pieces stay as
+  // the system gives them.
   if (!sanitizer::tsan || bytes < least_shared_bytes) std::memset(memory.begin, 0xff, bytes);
   const auto begin = reinterpret_cast<std::uintptr_t>(memory.begin);
   QuietLock lock(table().mutex);

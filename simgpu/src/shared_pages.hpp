@@ -1,7 +1,8 @@
 #pragma once
-// Large device allocations of a program with NCCL lie in anonymous memory files, one each, so that the
-// processes of other ranks can map them: on real machines, too, the GPUs of one host reach each other's memory. Such a
-// file has no name, and nothing is left of it once the last process has gone.
+// Large device allocations of a program with NCCL lie in anonymous memory files, one each, so that
+// the processes of other ranks can map them: on real machines, too, the GPUs of one host reach each
+// other's memory. Such a file has no name, and nothing is left of it once the last process has
+// gone.
 
 #include <sys/types.h>
 

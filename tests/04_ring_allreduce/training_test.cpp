@@ -48,7 +48,8 @@ TEST_CASE("GA-03 B: every all-reduce gives the losses of one GPU within 1e-12 in
   }
 }
 
-TEST_CASE("GA-03 A: pairwise and tree give the bits of one GPU, on 1, 2 and 4 ranks", "[not-tsan]") {
+TEST_CASE("GA-03 A: pairwise and tree give the bits of one GPU, on 1, 2 and 4 ranks",
+          "[not-tsan]") {
   if (!power_of_two()) return;
   for (const Precision precision : {Precision::fp32, Precision::fp64}) {
     Options options = small_run();

@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Ranks on two hosts that talk over TCP: the losses and weights are those of one host.
 
-    two_hosts_test.py PROGRAM
+    two_hosts_test.py PROGRAM [GPUS]
 
 The hosts are two network namespaces of this machine with names of their own, joined by a virtual
 cable (veth). The test runs in the first one and makes the second; Open MPI starts its daemon there
 through a script that stands in for ssh. Nothing is left to clean up: the namespaces and the cable
-go with the last process in them. Status 77, with the reason, where namespaces are not allowed.
+go with the last process in them. Status 77, with the reason, where namespaces are not allowed, or
+where there are fewer GPUs than the GPUS that are wanted.
 """
 
 import os
@@ -131,8 +132,17 @@ class TwoHosts(JobTest):
         self.assertLess(done.seconds, 40)
 
 
+def visible_gpus():
+    if shutil.which("nvidia-smi") is None:
+        return 0
+    listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout
+    return sum(line.startswith("GPU ") for line in listed.splitlines())
+
+
 if __name__ == "__main__":
     if INSIDE not in os.environ:
+        if len(sys.argv) > 2 and visible_gpus() < int(sys.argv[2]):
+            skip(f"it needs {sys.argv[2]} GPUs; there are {visible_gpus()}")
         enter_host_one()
     TwoHosts.program = sys.argv[1]
     keeper, TwoHosts.two = make_host_two()

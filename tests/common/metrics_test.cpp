@@ -22,6 +22,8 @@ TEST_CASE("Metrics: one run event, a step event a step, one end event") {
   const std::string path = (folder / "metrics.jsonl").string();
   Options options;
   options.learning_rate = 0.1;
+  options.loss_scale.ceiling = 65536;
+  options.check_gradients = true;
   MetricsFile metrics(path);
   metrics.run({.stage = "01_single_gpu",
                .world_size = 1,
@@ -70,6 +72,11 @@ TEST_CASE("Metrics: one run event, a step event a step, one end event") {
   CHECK(run["options"]["steps"].is_null());
   CHECK(run["options"]["learning_rate"] == 0.1);
   CHECK(run["options"]["seed"] == 1);
+  CHECK(run["options"]["bucket_mb"] == 25);
+  CHECK(run["options"]["overlap"] == true);
+  CHECK(run["options"]["loss_scale"] == "dynamic");
+  CHECK(run["options"]["check_gradients"] == true);
+  CHECK(run["options"]["no_broadcast"] == false);
 
   CHECK(lines[1] ==
         R"({"event":"step","step":1,"epoch":1,"loss":2.5,"learning_rate":0.1,"samples":256,)"
