@@ -31,7 +31,8 @@ target_link_libraries(simgpu_simulator PRIVATE common_cuda test_support Catch2::
 simgpu_test(simgpu_simulator PROGRAM simgpu_simulator)
 
 # Processes are forked by a program that has not used a device itself.
-ddp_test(simgpu_nccl LABELS simgpu SOURCES simulator/nccl_processes.cpp simulator/nccl_promises.cpp
+ddp_test(simgpu_nccl LABELS simgpu SOURCES simulator/nccl_processes.cpp simulator/nccl_calls.cpp
+  simulator/nccl_failures.cpp simulator/nccl_sums.cpp
   LIBRARIES ddp_nccl common_cuda)
 
 # expect_test(name environment expect.py's options...): what simgpu_visible_devices prints.

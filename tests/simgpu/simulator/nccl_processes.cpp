@@ -104,4 +104,24 @@ void require_success(ncclResult_t result) {
                                      ncclGetLastError(nullptr));
 }
 
+const Environment diagnose{{"SIMGPU_NCCL", "diagnose"}, {"SIMGPU_LEAKS", "0"}};
+const Environment silent{{"SIMGPU_NCCL", "silent"}, {"SIMGPU_LEAKS", "0"}};
+
+ncclComm_t join(int ranks, const ncclUniqueId& id, int rank) {
+  ncclComm_t comm = nullptr;
+  require_success(ncclCommInitRank(&comm, ranks, id, rank));
+  return comm;
+}
+
+ncclResult_t async_error(ncclComm_t comm) {
+  ncclResult_t error = ncclInternalError;
+  require_success(ncclCommGetAsyncError(comm, &error));
+  return error;
+}
+
+void Workplace::all_reduce(ncclComm_t comm, std::size_t count) const {
+  require_success(
+      ncclAllReduce(values.data(), values.data(), count, ncclFloat32, ncclSum, comm, stream));
+}
+
 }  // namespace ddp::simulator

@@ -7,6 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "common/cuda/buffer.hpp"
+#include "common/cuda/stream.hpp"
+
 namespace ddp::simulator {
 
 using Environment = std::vector<std::pair<std::string, std::string>>;
@@ -25,5 +28,18 @@ Job run_job(int ranks, const Environment& environment,
 
 void require(bool condition, const std::string& what);
 void require_success(ncclResult_t result);
+
+/// Settings of a job.
+extern const Environment diagnose, silent;
+
+ncclComm_t join(int ranks, const ncclUniqueId& id, int rank);
+ncclResult_t async_error(ncclComm_t comm);
+
+/// Values on a device, and a stream.
+struct Workplace {
+  cuda::Stream stream;
+  cuda::DeviceBuffer<float> values{1000};
+  void all_reduce(ncclComm_t comm, std::size_t count) const;
+};
 
 }  // namespace ddp::simulator
