@@ -121,6 +121,7 @@ class Grader:
                         if k in KEPT or k.startswith(("DDP_TEST_", "DDP_STOP", "OMPI_MCA_", "SIMGPU_"))}
                 mine |= {"HOME": str(folder), "TMPDIR": str(folder), "DDP_TEST_RECORD": str(record),
                          "DDP_TEST_NONCE": nonce, "PYTHONDONTWRITEBYTECODE": "1"}
+                # A program without ranks has a few threads: a fork bomb is to be small.
                 limits = replace(self.limits, seconds=min(limit, self.limits.seconds),
                                  processes=self.limits.processes // (1 if ranks else 4))
                 ran = sandbox.run(command, limits, mine, self.user, folder)
