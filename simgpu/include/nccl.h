@@ -19,8 +19,10 @@ namespace simgpu {
 /// From now on large device allocations lie where other ranks can map them, which spares NCCL
 /// copies, but has them on small pages.
 bool share_device_memory();
+#ifndef SIMGPU_ITSELF  // its sources have this header in any program
 /// A program that has this header wants that from its start.
 inline const bool device_memory_is_shared = share_device_memory();
+#endif
 }  // namespace simgpu
 
 /// A communicator: one rank's membership of a group of ranks, each with a device of its own.

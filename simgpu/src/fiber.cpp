@@ -37,36 +37,36 @@ char* map_stack() {
   return static_cast<char*>(memory) + guard_bytes;
 }
 
-#if defined(SIMGPU_TSAN)
-// One stack serves many threads, one after another, and what the next one writes there is no race
-// with the one before. TSan keeps that promise for an address for good, so a stack stays a stack.
+// Stacks that no fiber has, for the next one: mapping hundreds for each stream takes milliseconds.
+// A list; the highest bytes of each, in a page that is in use anyway, point to the next.
 constinit QuietMutex free_stacks_mutex;
-constinit char* free_stacks = nullptr;  // a list; each one's lowest bytes point to the next
+constinit char* free_stacks = nullptr;
+
+char*& next_after(char* stack) {
+  return *reinterpret_cast<char**>(stack + usual_stack_bytes - sizeof(char*));
+}
 
 char* get_stack() {
-  const QuietLock lock(free_stacks_mutex);
-  if (free_stacks != nullptr) {
-    return std::exchange(free_stacks, *reinterpret_cast<char**>(free_stacks));
+  {
+    const QuietLock lock(free_stacks_mutex);
+    if (free_stacks != nullptr) return std::exchange(free_stacks, next_after(free_stacks));
   }
   char* stack = map_stack();
+#if defined(SIMGPU_TSAN)
+  // What the next thread on it writes is no race with the one before. TSan keeps that promise for
+  // an address for good, so a stack stays a stack.
   AnnotateBenignRaceSized(__FILE__, __LINE__, stack, usual_stack_bytes, "a stack");
+#endif
   return stack;
 }
-void give_back(char* stack) {
-  const QuietLock lock(free_stacks_mutex);
-  *reinterpret_cast<char**>(stack) = std::exchange(free_stacks, stack);
-}
-#else
-char* get_stack() { return map_stack(); }
+
 void give_back(char* stack) {
 #if defined(SIMGPU_ASAN)
-  // A fiber that waits to be used again has red zones on it; who gets these addresses next has
-  // none.
-  __asan_unpoison_memory_region(stack, usual_stack_bytes);
+  __asan_unpoison_memory_region(stack, usual_stack_bytes);  // a thread may have ended anywhere
 #endif
-  munmap(stack - guard_bytes, guard_bytes + usual_stack_bytes);
+  const QuietLock lock(free_stacks_mutex);
+  next_after(stack) = std::exchange(free_stacks, stack);
 }
-#endif
 
 }  // namespace
 

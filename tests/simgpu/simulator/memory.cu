@@ -2,6 +2,8 @@
 // checked against the allocations that it touches. On a GPU these are silent or undefined.
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "common/cuda/dynamic_shared.hpp"
 #include "common/cuda/launch.hpp"
@@ -32,6 +34,21 @@ TEST_CASE("memory that is freed and allocated again is NaN again", "[memory]") {
 TEST_CASE("fresh pinned memory is NaN too", "[memory]") {
   const cuda::PinnedBuffer<float> buffer(10);
   for (std::size_t i = 0; i < 10; ++i) CHECK(std::isnan(buffer[i]));
+}
+
+/// Whether a part of this process's memory lies in a file in which other processes may map it.
+bool shares_device_memory() {
+  std::ifstream maps("/proc/self/maps");
+  std::string line;
+  while (std::getline(maps, line)) {
+    if (line.find("simgpu-memory") != std::string::npos) return true;
+  }
+  return false;
+}
+
+TEST_CASE("a program without nccl.h has its memory to itself, on huge pages", "[memory]") {
+  const cuda::DeviceBuffer<float> large(std::size_t{8} << 20);
+  CHECK(!shares_device_memory());
 }
 
 __global__ void sum_unwritten(float* sums) {
