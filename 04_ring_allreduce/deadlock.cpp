@@ -4,7 +4,7 @@
 //     mpirun --bind-to none -n 3 build/sim/bin/ring_deadlock 1012         locks
 //     mpirun --bind-to none -n 3 build/sim/bin/ring_deadlock 1012 --fixed passes (exercise 4.4)
 //
-// The exchange runs in a thread of its own. If it is not done after three seconds, the main thread
+// The exchange runs in a thread of its own. If it is not done after two seconds, the main thread
 // says who waits for whom and makes the missing receive in its place: that frees the left
 // neighbour, so all ranks go on and end as they should, with nothing left behind. Where even that
 // does not help, the program ends after ten seconds by an alarm.
@@ -29,7 +29,7 @@
 namespace ddp {
 namespace {
 
-constexpr auto patience = std::chrono::seconds(3);
+constexpr auto patience = std::chrono::seconds(2);
 constexpr unsigned last_resort_seconds = 10;
 constexpr int most_floats = 100'000'000;
 

@@ -87,23 +87,32 @@ if(DDP_SANITIZE)
   target_link_libraries(ddp_flags INTERFACE ddp_sanitize)
 endif()
 
-# How the C++ compiler takes kernels: all instructions of this CPU, and selections without branches,
-# which half of all ReLUs would mispredict. Neither changes a bit, since nothing is fused or reordered.
-include(CheckCXXCompilerFlag)
-check_cxx_compiler_flag(-march=native DDP_HAS_MARCH_NATIVE)
-set(DDP_KERNEL_OPTIONS -fno-trapping-math $<$<BOOL:${DDP_HAS_MARCH_NATIVE}>:-march=native>)
+# How the C++ compiler takes kernels, and all else: all instructions of this CPU, and selections without
+# branches, which half of all ReLUs would mispredict. Neither changes a bit, since nothing is fused or
+# reordered.
+if(DDP_GPU STREQUAL "sim")
+  include(CheckCXXCompilerFlag)
+  check_cxx_compiler_flag(-march=native DDP_HAS_MARCH_NATIVE)
+  set(DDP_KERNEL_OPTIONS -fno-trapping-math $<$<BOOL:${DDP_HAS_MARCH_NATIVE}>:-march=native>)
+  target_compile_options(ddp_flags INTERFACE ${DDP_KERNEL_OPTIONS})
 
-# Marks the .cu files of a target for the compiler of this build.
+  # What most files include, for which the compiler takes a second and more, parsed once. Files still
+  # include what they use.
+  file(CONFIGURE OUTPUT ${CMAKE_BINARY_DIR}/ddp_headers.cpp CONTENT "")
+  add_library(ddp_headers OBJECT EXCLUDE_FROM_ALL ${CMAKE_BINARY_DIR}/ddp_headers.cpp)
+  target_link_libraries(ddp_headers PRIVATE ddp_flags)
+  target_precompile_headers(ddp_headers PRIVATE <algorithm> <atomic> <chrono> <cmath> <filesystem> <functional>
+    <memory> <mutex> <numeric> <optional> <span> <string> <thread> <vector>)
+endif()
+
+# For the simulated GPU .cu files are C++.
 function(ddp_compile_cu_files target)
-  get_target_property(sources ${target} SOURCES)
-  foreach(source ${sources})
-    if(source MATCHES "\\.cu$" AND DDP_GPU STREQUAL "sim")
-      set_source_files_properties(${source} PROPERTIES LANGUAGE CXX)
-      if(NOT DDP_SANITIZE)  # where speed is of no importance, and options of its own keep a file apart
-        set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${DDP_KERNEL_OPTIONS}")
-      endif()
-    endif()
-  endforeach()
+  if(DDP_GPU STREQUAL "sim")
+    get_target_property(sources ${target} SOURCES)
+    list(FILTER sources INCLUDE REGEX "\\.cu$")
+    set_source_files_properties(${sources} PROPERTIES LANGUAGE CXX)
+    target_precompile_headers(${target} REUSE_FROM ddp_headers)
+  endif()
 endfunction()
 
 # CMake 3.25 makes one of the .cpp files only. Sets `result` to the sources, with one .cu file that includes
