@@ -3,9 +3,7 @@
 #include <cuda_runtime.h>
 
 #include <algorithm>
-#include <exception>
 #include <iostream>
-#include <limits>
 #include <optional>
 #include <string>
 #include <utility>
@@ -19,20 +17,15 @@
 #include "common/io/progress.hpp"
 #include "common/io/replace_file.hpp"
 #include "common/run/agree.hpp"
-#include "common/run/check_flags.hpp"
 #include "common/run/device.hpp"
 #include "common/run/fault.hpp"
 #include "common/run/loader.hpp"
-#include "common/run/scalar_ring.hpp"
 #include "common/run/signals.hpp"
+#include "common/run/step_log.hpp"
 #include "common/run/trace_file.hpp"
 
 namespace ddp {
 namespace {
-
-/// How many steps the host may be ahead of what it has read. Ranks that read in a step's scalars
-/// that the run is to stop do so this many steps later: the first step that no rank can have begun.
-constexpr std::int64_t lead = 4;
 
 // Rank 0 alone writes.
 template <class File, class... Facts>
@@ -71,17 +64,6 @@ int cuda_runtime_version() {
   return version;
 }
 
-// Without the first step: it warms up.
-double samples_per_second(const std::vector<StepRecord>& steps) {
-  double samples = 0;
-  double seconds = 0;
-  for (std::size_t index = 1; index < steps.size(); ++index) {
-    samples += steps[index].samples;
-    seconds += steps[index].seconds;
-  }
-  return seconds > 0 ? samples / seconds : 0;
-}
-
 }  // namespace
 
 template <class T>
@@ -103,17 +85,10 @@ struct Run<T>::Impl {
         total_steps(options.steps.value_or(options.epochs * sampler.steps_per_epoch())),
         loader(data.train, options.loss, std::min(max_micro_batch, data.train.size()), fault),
         progress(std::cerr, progress_look_of_stderr(options.quiet || ranks.rank() != 0),
-                 total_steps, sampler.steps_per_epoch()) {
+                 total_steps, sampler.steps_per_epoch()),
+        log(ranks, metrics ? &*metrics : nullptr, progress) {
     if (metrics) metrics->run(describe(stage), options);
     cuda::restart_peak_device_bytes();  // what the loader holds counts
-  }
-
-  // An error elsewhere must not cost the lines of the steps that were good.
-  ~Impl() {
-    try {
-      if (!failed) read_all();
-    } catch (const std::exception&) {  // the first error is the one to tell
-    }
   }
 
   RunDescription describe(std::string_view stage) const {
@@ -169,34 +144,6 @@ struct Run<T>::Impl {
     return {all.loss_sum / samples, all.correct / samples};
   }
 
-  void read(const typename ScalarRing<T>::Arrival& arrival) {
-    const auto& [note, scalars, seconds] = arrival;
-    const double loss = static_cast<double>(scalars.loss_sum) / note.samples;
-    failed = true;  // unless the check comes back
-    check_flags(ranks, note.step, scalars.flags, scalars.raised_by, loss,
-                static_cast<double>(scalars.loss_scale));
-    failed = false;
-    if (scalars.stop != 0) last_step = std::min(last_step, note.step + lead);
-    const double rate = scalars.learning_rate > 0 ? scalars.learning_rate : note.learning_rate;
-    const StepRecord record{note.step,
-                            note.epoch,
-                            loss,
-                            rate,
-                            note.samples,
-                            seconds,
-                            static_cast<double>(scalars.loss_scale),
-                            scalars.skip != 0};
-    steps.push_back(record);
-    if (metrics) metrics->step(record);
-    progress.step(record);
-  }
-  void read_done() {
-    while (const auto arrival = ring.pop_if_done()) read(*arrival);
-  }
-  void read_all() {
-    while (!ring.empty()) read(ring.pop());
-  }
-
   const Options options;
   const Cut cut;
   const Ranks& ranks;
@@ -212,20 +159,17 @@ struct Run<T>::Impl {
   const std::int64_t total_steps;
   Loader<T> loader;
   const cuda::DeviceBuffer<StepScalars<T>> step_scalars{1};
-  ScalarRing<T> ring;
   Progress progress;
-  std::vector<StepRecord> steps;
+  StepLog<T> log;
   std::vector<GradientDifference> gradient_differences;
   std::vector<NamedBuffer<T>> state;  // what a checkpoint keeps
   std::int64_t position = 0;          // the last step that was begun, or was resumed from
   std::int64_t saved_position = -1;
-  std::int64_t last_step = std::numeric_limits<std::int64_t>::max();  // by a signal
   Step current{};
   std::optional<Step> following;
   std::optional<cuda::Range> step_range;  // from one advance() to the next
   bool started = false;
   bool interrupted = false;
-  bool failed = false;  // a step was not good, nor are those after it
   StopSignals stop_signals;
 };
 
@@ -281,7 +225,7 @@ void Run<T>::track(std::vector<NamedBuffer<T>> state, const cuda::Stream& comput
 template <class T>
 void Run<T>::advance() {
   const std::int64_t next = impl_->position + 1;
-  const bool stop = impl_->ranks.size() == 1 ? stop_requested() : impl_->last_step < next;
+  const bool stop = impl_->ranks.size() == 1 ? stop_requested() : impl_->log.stops_before(next);
   impl_->step_range.reset();
   impl_->interrupted = next <= impl_->total_steps && stop;
   if (next > impl_->total_steps || impl_->interrupted) {
@@ -315,7 +259,7 @@ template <class T>
 Batch<T> Run<T>::load(const MicroBatch& micro, const cuda::Stream& compute) {
   if (!std::exchange(impl_->started, true)) {
     cuda::name_stream(compute, "compute");
-    impl_->ring.start(compute);
+    impl_->log.start(compute);
   }
   if (micro.index == 0 && impl_->sample_dump) impl_->dump_samples(impl_->current);
   const std::vector<MicroBatch>& mine = impl_->current.micro_batches;
@@ -334,11 +278,9 @@ void Run<T>::record(const Step& step, const StepScalars<T>* scalars, double lear
                     const cuda::Stream& compute) {
   trigger(impl_->fault, step.number);
   const cuda::Range range("record");
-  impl_->ring.push({step.number, step.epoch, step.count(), learning_rate}, scalars, compute);
-  impl_->read_done();
-  while (impl_->ring.waiting() > static_cast<std::size_t>(lead)) impl_->read(impl_->ring.pop());
+  impl_->log.push({step.number, step.epoch, step.count(), learning_rate}, scalars, compute);
   if (impl_->options.save_every > 0 && step.number % impl_->options.save_every == 0) {
-    impl_->read_all();  // throws rather than to save what is not good
+    impl_->log.read_all();  // throws rather than to save what is not good
     impl_->save(compute);
   }
 }
@@ -352,7 +294,7 @@ void Run<T>::record(const GradientDifference& difference) {
 template <class T>
 TrainingResult Run<T>::finish(std::span<const std::span<const T>> parameters,
                               const EvaluationSums& test, const cuda::Stream& compute) {
-  impl_->read_all();
+  impl_->log.read_all();
   impl_->save(compute);
   Checksum checksum;
   for (const std::span<const T>& values : parameters) {
@@ -363,14 +305,14 @@ TrainingResult Run<T>::finish(std::span<const std::span<const T>> parameters,
   result.test = impl_->mean_of_all(test);
   result.traffic = all_gather_value(impl_->ranks, impl_->ranks.traffic() - impl_->traffic_before);
   result.parameter_checksum = checksum.value();
-  result.samples_per_second = samples_per_second(impl_->steps);
+  result.samples_per_second = impl_->log.samples_per_second();
   result.device_name = impl_->device.name;
   result.simulated = impl_->device.simulated;
   result.interrupted = impl_->interrupted;
   result.peak_device_bytes = cuda::peak_device_bytes();
   if (impl_->trace) impl_->trace->write();
   if (impl_->metrics) impl_->metrics->end(result);
-  result.steps = std::move(impl_->steps);
+  result.steps = impl_->log.steps();
   result.gradient_differences = std::move(impl_->gradient_differences);
   return result;
 }
