@@ -125,6 +125,7 @@ void Engine::wait(Fiber& self) {
 Fiber& Engine::stop(Fiber::State state, const char* file, int line) {
   Fiber& fiber = *current_;
   const unsigned thread = current_thread();
+  if (plain && next <= thread) next = thread + 1;  // the loop in run_threads() does not say it
   if (fiber.linear != thread) {
     if (fiber.linear != none) owner_[fiber.linear] = nullptr;  // that one has returned since
     owner_[thread] = &fiber;

@@ -81,7 +81,7 @@ void Engine::begin_grid(const cudaLaunchConfig_t& config, RunThreads run, const 
           !sanitizer::tsan;
   shared_.resize(config.dynamicSmemBytes);
   main_.tsan = TsanContexts::of_this_thread();
-  if (owner_.size() < count) reserve(count);
+  if (owner_.size() < count) reserve(static_cast<unsigned>(count));
 }
 
 /// Memory for blocks of `threads`. All at once, and not by a fiber: TSan sees who allocates.

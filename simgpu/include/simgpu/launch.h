@@ -32,9 +32,10 @@ struct Task {
 /// The threads of the block that runs now. The loop below takes them one after another; when one
 /// blocks at a barrier, the engine lets the same loop go on in another fiber with the next one.
 struct BlockCursor {
-  unsigned next = 0;   ///< how many threads have been started
-  unsigned count = 0;  ///< how many the block has
-  bool plain = false;  ///< one dimension, ascending order: threadIdx.x is `next`
+  // Of a type that no kernel's variable has, so that a loop need not read them again and again.
+  unsigned long long next = 0;   ///< how many threads have been started
+  unsigned long long count = 0;  ///< how many the block has
+  bool plain = false;            ///< one dimension, ascending order: threadIdx.x is `next`
   /// Sets threadIdx for the next thread; false if there is none.
   bool start_next_thread();
 };
@@ -51,9 +52,16 @@ void run_threads(const void* closure, BlockCursor& cursor) {
   if constexpr (one_thread_a_fiber) {
     if (cursor.start_next_thread()) call();
   } else if (cursor.plain) {
+    // Most threads never stop, and counting them in memory would cost as much as what they do. So
+    // `next` stays, unless one stops: then the engine says how far we were, and others have gone
+    // on.
     while (cursor.next < cursor.count) {
-      threadIdx.x = cursor.next++;
-      call();
+      const auto first = cursor.next;
+      for (auto thread = first; thread < cursor.count && cursor.next == first; ++thread) {
+        threadIdx.x = static_cast<unsigned>(thread);
+        call();
+      }
+      if (cursor.next == first) cursor.next = cursor.count;
     }
   } else {
     while (cursor.start_next_thread()) call();
