@@ -145,7 +145,7 @@ int run_all(int argc, char** argv) {
   } catch (const Error& error) {
     int rank = 0;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
-    if (rank == 0) std::cerr << "error: " << error.what() << std::endl;
+    if (rank == 0) std::cerr << "error: " + std::string(error.what()) + "\n";  // at once
     MPI_Barrier(MPI_COMM_WORLD);  // all ranks come here alike
     MPI_Abort(MPI_COMM_WORLD, static_cast<int>(error.code()));
     return static_cast<int>(error.code());

@@ -291,12 +291,12 @@ int main(int argc, char** argv) {
       return 0;
     } catch (const std::exception& error) {
       // Other ranks may be waiting for this one: nobody goes on.
-      std::cerr << "error: " << error.what() << std::endl;
+      std::cerr << "error: " + std::string(error.what()) + "\n";
       const auto* const known = dynamic_cast<const ddp::Error*>(&error);
       MPI_Abort(MPI_COMM_WORLD, known == nullptr ? 1 : static_cast<int>(known->code()));
     }
   } catch (const ddp::Error& error) {
-    std::cerr << "error: " << error.what() << std::endl;
+    std::cerr << "error: " + std::string(error.what()) + "\n";
     return static_cast<int>(error.code());
   }
   return 1;

@@ -102,7 +102,7 @@ void print(const TrainingResult& result) {
 
 int fail(const char* message, int code) {
   std::cout << std::flush;
-  std::cerr << "error: " << message << std::endl;
+  std::cerr << "error: " + std::string(message) + "\n";  // at once: launchers mix what ranks write
   return code;
 }
 
