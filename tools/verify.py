@@ -199,6 +199,7 @@ def main():
     parser.add_argument("--ranks", type=int, default=4)
     parser.add_argument("--steps", type=int, default=200)
     parser.add_argument("--layers", default="784-512-256-10", help="a smaller net is faster")
+    parser.add_argument("--brief", action="store_true", help="only what is judged")
     arguments = parser.parse_args()
     stage, ranks = arguments.stage, arguments.ranks
     if not 1 <= ranks <= 240 or BATCH % ranks != 0:
@@ -220,8 +221,9 @@ def main():
             parts_b_and_c(verdict, run, stage, ranks, arguments.steps)
             if stage >= "06":
                 parts_in_halves(verdict, run, stage, ranks, arguments.steps)
-            free_run(run, stage, ranks, arguments.steps)
-            if stage != ONE and ranks > 1:
+            if not arguments.brief:
+                free_run(run, stage, ranks, arguments.steps)
+            if not arguments.brief and stage != ONE and ranks > 1:
                 costs(run, stage, ranks)
         except RunFailed as error:
             print(f"verify: {error}\n\nFAIL", file=sys.stderr)
