@@ -223,8 +223,8 @@ def main():
                 parts_in_halves(verdict, run, stage, ranks, arguments.steps)
             if not arguments.brief:
                 free_run(run, stage, ranks, arguments.steps)
-            if not arguments.brief and stage != ONE and ranks > 1:
-                costs(run, stage, ranks)
+                if stage != ONE and ranks > 1:
+                    costs(run, stage, ranks)
         except RunFailed as error:
             print(f"verify: {error}\n\nFAIL", file=sys.stderr)
             return 1

@@ -32,7 +32,7 @@ struct Task {
 /// The threads of the block that runs now. The loop below takes them one after another; when one
 /// blocks at a barrier, the engine lets the same loop go on in another fiber with the next one.
 struct BlockCursor {
-  // Of a type that no kernel's variable has, so that a loop need not read them again and again.
+  // Of a type that kernels hardly ever write, so that the loop need not read them each time.
   unsigned long long next = 0;   ///< how many threads have been started
   unsigned long long count = 0;  ///< how many the block has
   bool plain = false;            ///< one dimension, ascending order: threadIdx.x is `next`
