@@ -80,6 +80,7 @@ Environment::Environment(DeviceUse use, int chosen_device) {
   const std::optional<int> local = launcher_local_rank();
   if (use != DeviceUse::none && local) take_device(own, *local, use, chosen_device);
 
+  spare_a_rank_alone();
   int provided = MPI_THREAD_SINGLE;
   check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided));
   check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN));

@@ -32,4 +32,13 @@ std::optional<int> launcher_local_rank() {
                    "PALS_LOCAL_RANKID", "SLURM_LOCALID"});
 }
 
+void spare_a_rank_alone() {
+  if (launcher_rank()) return;
+  constexpr int keep = 0;
+  setenv("OMPI_MCA_ess_singleton_isolated", "1", keep);
+  setenv("OMPI_MCA_orte_create_session_dirs", "0", keep);
+  setenv("OMPI_MCA_pml", "ob1", keep);
+  setenv("OMPI_MCA_btl", "self", keep);
+}
+
 }  // namespace ddp::mpi

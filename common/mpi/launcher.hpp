@@ -11,4 +11,10 @@ std::optional<int> launcher_rank();
 /// The number of this process among those of its host.
 std::optional<int> launcher_local_rank();
 
+/// To be called before MPI starts. Without a launcher Open MPI starts a daemon for the one rank,
+/// looks for networks, and makes a folder in /tmp that all of the user's jobs share: a third of a
+/// second, and two that begin or end at once can trip over each other's folder. A rank that is
+/// alone needs none of that, so Open MPI is told so, by variables that the user can set otherwise.
+void spare_a_rank_alone();
+
 }  // namespace ddp::mpi

@@ -32,6 +32,13 @@ class RankTest(JobTest):
             self.program, self.options = program, mine
 
 
+class Alone(RankTest):
+    def test_a_rank_alone_needs_no_launcher_no_daemon_and_no_folder(self):
+        done = self.job(None, *SMALL, "--steps", 2, PATH="/nowhere",
+                        OMPI_MCA_orte_tmpdir_base="/nowhere")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+
 class Sharing(RankTest):
     def test_a_last_batch_with_fewer_samples_than_ranks(self):
         # 10,000 samples by 3,333 leave one: ranks 1, 2 and 3 have none.

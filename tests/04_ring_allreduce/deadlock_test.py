@@ -6,6 +6,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 import time
 import unittest
 from pathlib import Path
@@ -15,12 +16,15 @@ SHARED_MEMORY = Path("/dev/shm")
 
 
 def run(ranks, *arguments):
-    """Status, output and seconds. Plain mpirun: nobody else cleans up after the program."""
+    """Status, output and seconds. Plain mpirun: nobody else cleans up after the program. It has a
+    folder of its own: jobs that share theirs can be hurt by one that ends and removes it."""
     start = time.monotonic()
-    done = subprocess.run(
-        ["mpirun", "--bind-to", "none", "--oversubscribe", "-n", str(ranks), PROGRAM, *arguments],
-        env={**os.environ, **ROOT_MAY}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, text=True, timeout=30)
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            ["mpirun", "--mca", "orte_tmpdir_base", folder, "--bind-to", "none", "--oversubscribe",
+             "-n", str(ranks), PROGRAM, *arguments],
+            env={**os.environ, **ROOT_MAY}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, timeout=30)
     return done.returncode, done.stdout, time.monotonic() - start
 
 

@@ -24,11 +24,12 @@ if(DDP_SANITIZE STREQUAL "")  # a sanitizer's run takes too long to be repeated
   endforeach()
 endif()
 
-ddp_program(simgpu_simulator simulator/halves.cu simulator/memory.cu conformance/skip.cpp)
+ddp_program(simgpu_simulator simulator/halves.cu simulator/memory.cu simulator/streams.cu
+  conformance/skip.cpp)
 target_compile_options(simgpu_simulator PRIVATE ${DDP_TEST_OPTIONS})
 target_precompile_headers(simgpu_simulator REUSE_FROM test_headers)
 target_link_libraries(simgpu_simulator PRIVATE common_cuda test_support Catch2::Catch2)
-simgpu_test(simgpu_simulator PROGRAM simgpu_simulator)
+simgpu_test(simgpu_simulator PROGRAM simgpu_simulator ARGUMENTS ${DDP_CHOSEN_TESTS})
 
 # Processes are forked by a program that has not used a device itself.
 ddp_test(simgpu_nccl LABELS simgpu SOURCES simulator/nccl_processes.cpp simulator/nccl_calls.cpp
