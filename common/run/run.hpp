@@ -96,8 +96,9 @@ class Run {
   void track(std::vector<NamedBuffer<T>> state, const cuda::Stream& compute);
 
   /// Notes the loss and the flags that the step left in device memory at `scalars`; read a few
-  /// steps later. Throws NonFiniteError or InputError, naming the step, once it has read a raised
-  /// flag. With --save-every, every so many steps, waits for the step and writes the checkpoint.
+  /// steps later. Throws NonFiniteError or InputError, naming the step, once all ranks have read a
+  /// raised flag. With --save-every, every so many steps, waits for the step and writes the
+  /// checkpoint.
   void record(const Step& step, const StepScalars<T>* scalars, double learning_rate,
               const cuda::Stream& compute);
 

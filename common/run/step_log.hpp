@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <limits>
 #include <vector>
 
@@ -32,10 +33,13 @@ class StepLog {
   void start(const cuda::Stream& compute) { ring_.start(compute); }
 
   /// Takes note of a step that has been enqueued, and reads those that are done. Throws what
-  /// check_flags() does where one of them was not good.
+  /// check_flags() does where one of them was not good, but only `lead` steps later. When a step is
+  /// read differs between ranks, and one that left at once would leave another waiting for it in
+  /// the next step's messages.
   void push(const Note& note, const StepScalars<T>* scalars, const cuda::Stream& compute);
 
-  /// Waits for all steps, and throws as push() does.
+  /// Waits for all steps, and throws at once where one was not good: all ranks call it between the
+  /// same two steps.
   void read_all();
 
   /// Whether a rank was told to stop before `step`. Ranks learn of that from the scalars of a step,
@@ -49,8 +53,8 @@ class StepLog {
 
  private:
   /// How many steps the host may be ahead of what it has read. Ranks that read in a step's scalars
-  /// that the run is to stop do so this many steps later: the first step that no rank can have
-  /// begun.
+  /// that the run is to stop, or has failed, stop this many steps later: by then every rank has
+  /// read it.
   static constexpr std::int64_t lead = 4;
 
   void read(const typename ScalarRing<T>::Arrival& arrival);
@@ -61,7 +65,8 @@ class StepLog {
   ScalarRing<T> ring_;
   std::vector<StepRecord> steps_;
   std::int64_t last_step_ = std::numeric_limits<std::int64_t>::max();
-  bool failed_ = false;  // a step was not good, nor are those after it
+  std::int64_t bad_step_ = 0;
+  std::exception_ptr error_;  // of the bad step; those after it are not good either
 };
 
 extern template class StepLog<float>;
