@@ -50,43 +50,43 @@ constexpr StepScalars<float> good{10, 0, 0, 0, 0};
 
 TEST_CASE("FA-03: ranks leave after the same step, whenever each of them has read what is wrong") {
   for (const bool waits : {true, false}) {
-    Steps steps;
+    Steps taken;
     StepScalars<float> bad = good;
     bad.flags = non_finite_gradient;
     bad.raised_by = 2;
     for (std::int64_t step = 1; step <= 6; ++step) {
       INFO("step " << step << (waits ? ", read at once" : ", read late"));
-      CHECK_NOTHROW(steps.push(step, step < 3 ? good : bad, waits));
+      CHECK_NOTHROW(taken.push(step, step < 3 ? good : bad, waits));
     }
     // The host may be four steps ahead of what it has read: now each rank has read step 3.
-    CHECK_THROWS_WITH(steps.push(7, bad, waits),
+    CHECK_THROWS_WITH(taken.push(7, bad, waits),
                       Catch::Matchers::StartsWith("non-finite gradient in step 3 on rank 1;"));
-    CHECK(steps.log.steps().size() == 2);
+    CHECK(taken.log.steps().size() == 2);
   }
 }
 
 TEST_CASE("FA-03: a checkpoint or the end of the run is told at once what was wrong") {
-  Steps steps;
+  Steps taken;
   StepScalars<float> bad = good;
   bad.loss_sum = std::numeric_limits<float>::infinity();
-  steps.push(1, good, false);
-  steps.push(2, bad, false);
-  CHECK_THROWS_AS(steps.log.read_all(), AgreedError);
-  CHECK(steps.log.steps().size() == 1);
+  taken.push(1, good, false);
+  taken.push(2, bad, false);
+  CHECK_THROWS_AS(taken.log.read_all(), AgreedError);
+  CHECK(taken.log.steps().size() == 1);
 }
 
 TEST_CASE("Ranks stop after the same step, whenever each of them has read that they are to") {
   for (const bool waits : {true, false}) {
-    Steps steps;
+    Steps taken;
     StepScalars<float> asked = good;
     asked.stop = 1;
-    steps.push(1, good, waits);
+    taken.push(1, good, waits);
     for (std::int64_t step = 2; step <= 6; ++step) {
       INFO("step " << step << (waits ? ", read at once" : ", read late"));
-      CHECK_FALSE(steps.log.stops_before(step));
-      steps.push(step, asked, waits);
+      CHECK_FALSE(taken.log.stops_before(step));
+      taken.push(step, asked, waits);
     }
-    CHECK(steps.log.stops_before(7));
+    CHECK(taken.log.stops_before(7));
   }
 }
 
