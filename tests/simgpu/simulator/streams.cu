@@ -10,7 +10,11 @@ namespace {
 
 __global__ void write_number(int* place, int number) { *place = number; }
 
-/// Looks at pinned memory without a call of CUDA: nobody is told that somebody waits.
+__global__ void take_long(volatile int* place) {
+  for (int i = 0; i < 200'000; ++i) *place = i;
+}
+
+/// Looks at pinned memory without a call of CUDA, which might do the work itself.
 bool comes_to_be(const cuda::PinnedBuffer<int>& memory, int expected) {
   using clock = std::chrono::steady_clock;
   const volatile int& value = memory[0];
@@ -52,7 +56,8 @@ TEST_CASE_METHOD(StreamThread, "a stream does what its host has left, having wai
   const cuda::Event half_way;
   for (int round = 0; round < 30; ++round) {
     steps();
-    write(-2);
+    // Long enough for the stream's thread to wake up, to find the host at work, and to sleep again.
+    cuda::launch<take_long>({stream, 1, 1}, value.data());
     half_way.record(stream);
     write(round);
     half_way.synchronize();
